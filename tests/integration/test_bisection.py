@@ -51,7 +51,7 @@ class Job:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "settings.yaml").write_text(self.settings)
         kept = inherited()
-        command = [sys.executable, "-P", "-m", "perftrend.cli.bisection", "--settings", "settings.yaml"]
+        command = [sys.executable, "-P", "-m", "perftrend.cli.bisect", "--settings", "settings.yaml"]
         return subprocess.Popen(
             [*command, "--testbed", self.testbed, *arguments],
             cwd=self.folder, env=kept | {"PYTHONPATH": str(ROOT)} | self.environment,

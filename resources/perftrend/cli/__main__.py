@@ -9,10 +9,11 @@ from pathlib import Path
 
 from perftrend import COMMAND, __version__
 from perftrend.errors import EXIT_PASS, EXIT_USAGE, nearest
+from perftrend.trigger import FORMER_JOBS
 
 JOBS = (
     "analysis",
-    "bisection",
+    "bisect",
     "bisectrun",
     "dashboard",
     "ingest",
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_usage())
             return EXIT_PASS
         job, rest = rest[0], ["--help"]
+    job = FORMER_JOBS.get(job, job)
     if job not in JOBS:
         print(f"perftrend: no job is named {job!r}{nearest(job, JOBS)}", file=sys.stderr)
         return EXIT_USAGE

@@ -44,14 +44,14 @@ def prepare(
     expression = _expression(key)
     comment = str(
         Trigger(
-            "bisection",
+            "bisect",
             testbed,
             old=old,
             include=(expression,) if expression else (),
-            word=next(iter(patterns_of(settings.trigger.words, "bisection", testbed)), ""),
+            word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), ""),
         )
     )
-    command = [COMMAND, "bisection", "--testbed", testbed, "--old", old, "--new", new]
+    command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", expression] if expression else []
     return Bisection(old, new, comment, shlex.join(command), links.of_commit(new, settings))
 

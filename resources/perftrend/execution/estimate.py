@@ -32,7 +32,7 @@ RUN_S = 15.0
 ANALYSIS_S = 60.0
 MEASUREMENTS = 40
 """Number of measurements of a usual bisection."""
-BUILDING = ("perftest", "bisection")
+BUILDING = ("perftest", "bisect")
 _BUILDS = 2
 """Number of builds of a comparison."""
 
@@ -120,7 +120,7 @@ def _bisection(once: Duration, settings: Settings) -> Duration:
 _OF_JOB: Mapping[str, Callable[[Duration, Settings], Duration]] = {
     "trending": _trending,
     "perftest": _perftest,
-    "bisection": _bisection,
+    "bisect": _bisection,
 }
 """Functions from the duration of one run to the duration of the job."""
 

@@ -13,7 +13,7 @@ from perftrend.store.requests import Request, RequestState
 
 _NAMES = {
     "analysis": "perftrend-analysis-{}",
-    "bisection": "perftrend-bisect-{}",
+    "bisect": "perftrend-bisect-{}",
     "perftest": "perftrend-perftest-{}",
     "trending": "perftrend-trending-nightly-{}",
 }

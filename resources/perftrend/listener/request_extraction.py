@@ -18,7 +18,7 @@ from perftrend.clients.gerrit import Account, Comment, GerritChange
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.execution.job_request import Grammar
 from perftrend.store.requests import Request
-from perftrend.trigger import Refusal, Trigger
+from perftrend.trigger import FORMER_JOBS, Refusal, Trigger
 
 _LONGEST_NAME = 255
 
@@ -128,7 +128,9 @@ def key(review: str, parsed: Trigger | Refusal) -> str:
 
 
 def _plain(identity: Hashable) -> list[object]:
-    parts = cast(tuple[object, ...], identity)
+    job, *others = cast(tuple[object, ...], identity)
+    # The keys in stores have the former name, and must not change: a comment would start its job again.
+    parts = [next((old for old, new in FORMER_JOBS.items() if new == job), job), *others]
     return [sorted(each) if isinstance(each, frozenset) else str(each) for each in parts]
 
 

@@ -189,7 +189,7 @@ class TriggerSettings(Section):
     """The requests that comments in Gerrit can make, and their words."""
 
     words: dict[str, Text] = {
-        "bisecttest-{testbed}": "bisection",
+        "bisecttest-{testbed}": "bisect",
         "perftest-{testbed}": "perftest",
         "trendingtest-{testbed}": "trending",
     }

@@ -22,6 +22,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import marks, requests
+from perftrend.trigger import FORMER_JOBS
 
 
 class RequestState(StrEnum):
@@ -168,7 +169,13 @@ class Requests:
         with read_transaction(self._engine) as connection:
             rows = connection.execute(query).mappings().all()
         return [
-            Request(**{**{name: row[name] for name in _NAMES}, "state": RequestState(row["state"])})
+            Request(
+                **{
+                    **{name: row[name] for name in _NAMES},
+                    "state": RequestState(row["state"]),
+                    "job": FORMER_JOBS.get(row["job"], row["job"]),
+                }
+            )
             for row in rows
         ]
 

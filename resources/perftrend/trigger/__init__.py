@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from perftrend.trigger.parser import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, RequestOptions, Trigger
-from perftrend.trigger.words import DEFAULT_WORDS, JOBS, patterns_of, validate_words
+from perftrend.trigger.words import DEFAULT_WORDS, FORMER_JOBS, JOBS, patterns_of, validate_words
 
 __all__ = [
     "DEFAULT_LIMITS",
     "DEFAULT_WORDS",
+    "FORMER_JOBS",
     "JOBS",
     "MOST_CANDIDATES",
     "MOST_LINES",

@@ -18,15 +18,18 @@ from perftrend.errors import SettingsError, nearest
 
 PLACE = "{testbed}"
 
-JOBS = ("analysis", "bisection", "perftest", "trending")
+JOBS = ("analysis", "bisect", "perftest", "trending")
 """The jobs that a trigger word can start, by their names in ``./run``."""
 
-HASHED = "bisection"
+FORMER_JOBS: Mapping[str, str] = MappingProxyType({"bisection": "bisect"})
+"""Names that settings and stored requests may still have, and the present ones."""
+
+HASHED = "bisect"
 """The job whose trigger word is followed by a hash."""
 
 DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "bisecttest-{testbed}": "bisection",
+        "bisecttest-{testbed}": "bisect",
         "perftest-{testbed}": "perftest",
         "trendingtest-{testbed}": "trending",
     }
@@ -61,7 +64,7 @@ class Word:
     def of(cls, pattern: str, starts: str) -> Word:
         """Return the word of an entry of the settings, such as ``perftest`` or ``perftest on 2n-clx``."""
         job, _, testbed = starts.partition(" on ")
-        return cls(pattern, job, testbed.strip().lower())
+        return cls(pattern, FORMER_JOBS.get(job, job), testbed.strip().lower())
 
     @cached_property
     def length(self) -> int:

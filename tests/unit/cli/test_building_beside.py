@@ -8,7 +8,7 @@ import pytest
 
 from perftrend.bisect import runner
 from perftrend.builds import BackgroundBuilds, Builds
-from perftrend.cli import bisection
+from perftrend.cli import bisect
 from tests.products.histories import History
 
 SETTINGS = """
@@ -42,7 +42,7 @@ def test_builds_beside_measuring_only_where_that_is_done_elsewhere(
     monkeypatch.setattr(runner, "BackgroundBuilds", noting)
     given = ["--settings", "settings.yaml", "--testbed", "simulated", "--old", old, "--new", new]
 
-    ended = bench._job(bisection.main, given)
+    ended = bench._job(bisect.main, given)
 
     assert 1 == ended.exit_code, ended.err
     assert [ahead] == asked

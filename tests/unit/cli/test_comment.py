@@ -51,7 +51,7 @@ def test_request_is_told_with_its_patch_set() -> None:
 
 
 def test_hash_and_dry_run_are_those_of_the_trigger() -> None:
-    found = asked("bisecttest-1n-veth ABCDEF1 mrr -- --dry-run", "bisection")
+    found = asked("bisecttest-1n-veth ABCDEF1 mrr -- --dry-run", "bisect")
 
     assert found
     assert ("abcdef1", True) == (found.trigger.old, found.is_dry_run)
@@ -90,7 +90,7 @@ def test_lines_that_ask_for_the_same_job_select_what_any_of_them_selects() -> No
 
 def test_lines_that_ask_for_two_jobs_are_refused() -> None:
     with pytest.raises(UsageError, match="are two jobs; write them in two comments"):
-        asked("bisecttest-1n-veth abcdef1\nbisecttest-1n-veth abcdef2", "bisection")
+        asked("bisecttest-1n-veth abcdef1\nbisecttest-1n-veth abcdef2", "bisect")
 
 
 @pytest.mark.parametrize(

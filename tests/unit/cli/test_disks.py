@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from perftrend import errors
-from perftrend.cli import bisection
+from perftrend.cli import bisect
 from perftrend.settings import Settings
 
 
 def named(settings: Settings, error: OSError) -> str:
-    with pytest.raises(OSError, match=error.strerror or "") as raised, bisection.full_one_named(settings):
+    with pytest.raises(OSError, match=error.strerror or "") as raised, bisect.full_one_named(settings):
         raise error
     return errors.explain(raised.value)
 

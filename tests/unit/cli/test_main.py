@@ -37,6 +37,18 @@ def test_help_of_a_job_is_shown(words: list[str], capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("usage: ./run tiles")
 
 
+def test_former_name_of_a_job_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        program.main(["bisection", "--help"])
+
+    shown = capsys.readouterr().out
+    script = subprocess.run(
+        [CHECKOUT / "run", "bisection", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert shown.split() == script.split()
+    assert shown.startswith("usage: ./run bisect ")
+
+
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--version"]) == EXIT_PASS
     assert capsys.readouterr().out == f"perftrend {__version__}\n"

@@ -13,7 +13,7 @@ from perftrend.cli import options
 from perftrend.errors import EXIT_INTERRUPTED
 
 
-@pytest.mark.parametrize("job", ["trending", "perftest", "bisection", "bisectrun"])
+@pytest.mark.parametrize("job", ["trending", "perftest", "bisect", "bisectrun"])
 def test_search_of_ndr_and_pdr_is_chosen_for_every_job_that_measures(job: str) -> None:
     given = importlib.import_module(f"jobs.{job}").parser().parse_args(["--search", "binary"])
 

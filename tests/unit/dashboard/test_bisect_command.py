@@ -30,7 +30,7 @@ def test_comment_is_understood_by_the_trigger() -> None:
     (asked,) = parse(found.comment)
 
     assert isinstance(asked, Trigger)
-    assert (asked.job, asked.testbed, asked.old) == ("bisection", "2n-clx", OLD)
+    assert (asked.job, asked.testbed, asked.old) == ("bisect", "2n-clx", OLD)
     assert asked.include == ("ndrpdrAND64bAND1cANDethip4-ip4base-acl20",)
 
 
@@ -39,7 +39,7 @@ def test_command_names_both_commits() -> None:
     assert found is not None
 
     assert found.command.split() == [
-        "./run", "bisection", "--testbed", "2n-clx", "--old", OLD, "--new", NEW,
+        "./run", "bisect", "--testbed", "2n-clx", "--old", OLD, "--new", NEW,
         "--tags", "64bAND1cANDethip4-ip4base",
     ]  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_name_of_a_test_reaches_no_command(test: str) -> None:
 
 
 def test_words_of_the_settings_are_used() -> None:
-    trigger = SETTINGS.trigger.model_copy(update={"words": {"find-{testbed}": "bisection"}})
+    trigger = SETTINGS.trigger.model_copy(update={"words": {"find-{testbed}": "bisect"}})
     settings = SETTINGS.model_copy(update={"trigger": trigger})
     found = prepare(settings, "2n-clx", None, column(OLD), column(NEW))
     assert found is not None

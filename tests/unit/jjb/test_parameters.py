@@ -19,7 +19,7 @@ SCRIPTS = {
     "perftrend-trending-weekly-2n-clx": "trending",
     "perftrend-analysis-2n-clx": "analysis",
     "perftrend-perftest-2n-clx": "perftest",
-    "perftrend-bisect-2n-clx": "bisection",
+    "perftrend-bisect-2n-clx": "bisect",
 }
 NO_PARAMETERS = {
     "trending": {
@@ -47,7 +47,7 @@ NO_PARAMETERS = {
         "--dry-run": "the comment says it",
         "--resume": "a build goes on under its number",
     },
-    "bisection": {
+    "bisect": {
         "--example": "it shows a person what a bisection is",
         "--profile": "the settings file says what the product is",
         "--repository": "the settings file says where the product is",

@@ -74,6 +74,15 @@ def test_key_is_the_same_for_the_same_request_whatever_its_order_and_case() -> N
     assert expected == key("m1", first)
 
 
+def test_keys_are_those_of_earlier_versions() -> None:
+    """If a key changed with an update, comments that were just answered would start their jobs again."""
+    (bisect,) = parse("bisecttest-2n-clx 1a2b3c4 mrrAND64b", testbeds=TESTBEDS)
+    (perftest,) = parse("perftest-2n-clx mrr", testbeds=TESTBEDS)
+
+    assert key("m1", bisect) == "81d883f7f47aef7254b04240fd3a2e18297413499566becf8b47285384105e1c"
+    assert key("m1", perftest) == "aad7c597453729ed20e754e25be345a53f033837318ef03bcb9886411c300aae"
+
+
 def test_other_reviews_and_requests_have_other_keys() -> None:
     asked = [parse(f"perftest-2n-clx {tags}")[0] for tags in ("mrr", "mrr 64b", "!mrr", "mrr -- --dry-run")]
     refused = [Refusal("perftest-2n-clx mrr", "a", "b"), Refusal("perftest-2n-clx  mrr", "a", "b")]

@@ -78,8 +78,7 @@ def test_every_parameter_is_one_that_the_jobs_have() -> None:
 def test_jobs_have_the_names_of_the_job_suite(file: str) -> None:
     text = (JJB / f"{file}.yaml").read_text()
     (template,) = re.findall(r"^    name: (perftrend-\S*\{testbed\})$", text, re.MULTILINE)
-    job = {"bisect": "bisection"}.get(file, file)
-    asked = Request(**{name: getattr(REQUEST, name) for name in REQUEST.__slots__} | {"job": job})
+    asked = Request(**{name: getattr(REQUEST, name) for name in REQUEST.__slots__} | {"job": file})
 
     assert template.format(testbed="2n-clx", cadence="nightly") == job_name(asked)
 

@@ -41,6 +41,12 @@ def test_request_enters_once_and_stays_as_it_is(requests: Requests) -> None:
     assert [REQUEST] == requests.in_states(RequestState.SEEN)
 
 
+def test_former_name_of_a_job_is_read_as_the_present_one(requests: Requests) -> None:
+    requests.add([replace(REQUEST, job="bisection")])
+
+    assert [replace(REQUEST, job="bisect")] == requests.in_states(RequestState.SEEN)
+
+
 def test_state_is_changed_by_who_comes_first_alone(requests: Requests) -> None:
     requests.add([REQUEST])
 

@@ -54,7 +54,7 @@ triggers = st.builds(
     lambda word, testbed, old, include, exclude, lists, options: Trigger(
         WORDS[word],
         testbed,
-        old if WORDS[word] == "bisection" else None,
+        old if WORDS[word] == "bisect" else None,
         include,
         exclude,
         lists,

@@ -5,11 +5,22 @@ from __future__ import annotations
 import pytest
 
 from perftrend.errors import SettingsError
-from perftrend.trigger import DEFAULT_WORDS, JOBS, patterns_of, validate_words
+from perftrend.trigger import DEFAULT_WORDS, JOBS, Trigger, parse, patterns_of, validate_words
 
 
 def test_the_default_words_can_be_used() -> None:
     assert dict(DEFAULT_WORDS) == validate_words(DEFAULT_WORDS)
+
+
+@pytest.mark.parametrize("starts", ["bisection", "bisection on 2n-clx"])
+def test_former_name_of_a_job_starts_the_present_one(starts: str) -> None:
+    pattern = "find" if " on " in starts else "find-{testbed}"
+    words = validate_words({pattern: starts})
+
+    (request,) = parse(f"{pattern.replace('{testbed}', '2n-clx')} 3ab5c9d", words=words)
+
+    assert isinstance(request, Trigger)
+    assert ("bisect", "2n-clx") == (request.job, request.testbed)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +70,8 @@ def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, reason: str) -> 
 
 
 def test_an_unknown_job_is_refused_with_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="no job is named 'bisect'; did you mean 'bisection'"):
-        validate_words({"bisecttest-{testbed}": "bisect"})
+    with pytest.raises(SettingsError, match="no job is named 'bisct'; did you mean 'bisect'"):
+        validate_words({"bisecttest-{testbed}": "bisct"})
 
 
 def test_a_word_without_a_testbed_names_it_beside_the_job() -> None:

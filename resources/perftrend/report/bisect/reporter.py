@@ -50,7 +50,7 @@ def command(given: argparse.Namespace, settings: Settings, searched: CommitRange
     ]
     words = [word for name, value in pairs if value is not None for word in (name, str(value))]
     flags = {"--example": given.example, "--first-parent": wanted.first_parent}
-    return shlex.join([COMMAND, "bisection", *words, *(name for name, is_given in flags.items() if is_given)])
+    return shlex.join([COMMAND, "bisect", *words, *(name for name, is_given in flags.items() if is_given)])
 
 
 def _of_product(settings: Settings, searched: CommitRange) -> Iterator[tuple[str, object]]:

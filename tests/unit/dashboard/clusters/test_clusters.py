@@ -257,7 +257,7 @@ def test_step_leads_to_the_commits_between_and_to_a_bisection(
     assert f"git log --oneline {before}..{after}" == search["git_log"]
     assert f"bisecttest-{TESTBED} {before} 64bAND1cANDethip4-ip4base" == search["comment"]
     assert search["command"].startswith(
-        f"./run bisection --testbed {TESTBED} --old {before} --new {after} --tags 64b"
+        f"./run bisect --testbed {TESTBED} --old {before} --new {after} --tags 64b"
     )
     page = client.get(f"/clusters/{cluster['id']}").text
     assert search["git_log"] in page

@@ -66,7 +66,7 @@ def report(ended: BisectOutcome, known: BisectState, **others: Any) -> BisectRep
             "confidence": 0.99,
             "link": "https://jenkins.example/job/b/7/artifact/report/index.html",
             "archive": "https://jenkins.example/job/b/7/artifact/archives/b/7",
-            "command": f"./run bisection --testbed 1n-veth --old {name(0)} --change 1234",
+            "command": f"./run bisect --testbed 1n-veth --old {name(0)} --change 1234",
             **others,
         }
     )

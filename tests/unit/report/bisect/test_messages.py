@@ -47,7 +47,7 @@ adaptive: 4 commits, 4 builds, 4 measurements, 12 minutes.
 
 To repeat it by hand:
 
-    ./run bisection --testbed 1n-veth --old 000000000000ffffffffffffffffffffffffffff --change 1234
+    ./run bisect --testbed 1n-veth --old 000000000000ffffffffffffffffffffffffffff --change 1234
 
 Whole report: https://jenkins.example/job/b/7/artifact/report/index.html
 """
@@ -83,7 +83,7 @@ Requested on https://review.example/c/router/+/1234
 
 To repeat it by hand:
 
-    ./run bisection --testbed 1n-veth --old 000000000000ffffffffffffffffffffffffffff --change 1234
+    ./run bisect --testbed 1n-veth --old 000000000000ffffffffffffffffffffffffffff --change 1234
 
 Whole report: https://jenkins.example/job/b/7/artifact/report/index.html
 """

@@ -14,7 +14,7 @@ from perftrend.bisect.records import Journal
 from perftrend.builds import Builds
 from perftrend.files import hold_lock
 from perftrend.model import BuildMeasurement
-from tests.unit.cli.bisection.conftest import Place, raising, stopped_after
+from tests.unit.cli.bisect.conftest import Place, raising, stopped_after
 
 
 class Killed(BaseException):

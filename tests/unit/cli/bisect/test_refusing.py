@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.cli import bisection
-from tests.unit.cli.bisection.conftest import Place
+from perftrend.cli import bisect
+from tests.unit.cli.bisect.conftest import Place
 from tests.unit.report.bisect import reports
 
 
@@ -56,4 +56,4 @@ def test_bad_input_is_told_in_one_line(place: Place, arguments: str, message: st
     ],
 )
 def test_only_a_regression_that_was_found_fails_the_job(kind: str, exit_code: int) -> None:
-    assert exit_code == bisection.exit_code(reports.KINDS[kind])
+    assert exit_code == bisect.exit_code(reports.KINDS[kind])

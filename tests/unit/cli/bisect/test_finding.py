@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.products.printed import FAILING, SCRIPT, printing
-from tests.unit.cli.bisection.conftest import WORKS, Place
+from tests.unit.cli.bisect.conftest import WORKS, Place
 
 
 def test_commit_that_made_it_slower_is_named(place: Place) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import gerrit
-from tests.unit.cli.bisection.conftest import Review
+from tests.unit.cli.bisect.conftest import Review
 
 
 def guilty(review: Review, number: int, revision: str) -> dict[str, Any]:

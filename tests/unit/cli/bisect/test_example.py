@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.cli import bisection
+from perftrend.cli import bisect
 from perftrend.report.bisect import reporter
 from perftrend.settings import Settings
-from tests.unit.cli.bisection.conftest import Place
+from tests.unit.cli.bisect.conftest import Place
 from tests.unit.report.bisect import reports
 
 
@@ -42,17 +42,17 @@ def test_example_takes_nothing_that_says_what_is_searched(place: Place, other: s
 
 
 def test_command_to_repeat_the_example_is_short() -> None:
-    given = bisection.parser().parse_args(["--example", "--trial-duration", "2"])
+    given = bisect.parser().parse_args(["--example", "--trial-duration", "2"])
     settings = Settings(testbed="1n-loopback", tags=("mrrAND64b",))
 
-    assert "./run bisection --testbed 1n-loopback --trial-duration 2.0 --example" == reporter.command(
+    assert "./run bisect --testbed 1n-loopback --trial-duration 2.0 --example" == reporter.command(
         given, settings, reports.state(3, []).range
     )
 
 
 def test_command_to_repeat_a_bisection_searches_in_the_same_way() -> None:
-    given = bisection.parser().parse_args(["--example", "--search", "binary"])
+    given = bisect.parser().parse_args(["--example", "--search", "binary"])
 
-    assert "./run bisection --testbed 1n-veth --search binary --example" == reporter.command(
+    assert "./run bisect --testbed 1n-veth --search binary --example" == reporter.command(
         given, Settings(), reports.state(3, []).range
     )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perftrend.builds import Builds
-from perftrend.cli import bisection
+from perftrend.cli import bisect
 from perftrend.model import BuildMeasurement
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
@@ -62,7 +62,7 @@ class Place:
 
     def run(self, *arguments: str) -> Any:
         given = ["--settings", "settings.yaml", "--testbed", "simulated", *arguments]
-        return self.bench._job(bisection.main, given)
+        return self.bench._job(bisect.main, given)
 
     def search(self, *arguments: str) -> Any:
         hashes = self.product.hashes

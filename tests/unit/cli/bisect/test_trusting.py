@@ -10,7 +10,7 @@ import pytest
 
 from perftrend.builds import Builds
 from perftrend.model import NOT_VALID, BuildMeasurement
-from tests.unit.cli.bisection.conftest import Place
+from tests.unit.cli.bisect.conftest import Place
 
 
 def disturbed(monkeypatch: pytest.MonkeyPatch, is_disturbed: Callable[[list[str], str], bool]) -> None:

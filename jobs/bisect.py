@@ -2,7 +2,7 @@
 
 import sys
 
-from perftrend.cli.bisection import main, parser
+from perftrend.cli.bisect import main, parser
 
 __all__ = ["main", "parser"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from perftrend.builds import Builds
-from perftrend.cli import bisection
+from perftrend.cli import bisect
 from perftrend.errors import TestbedError
 from perftrend.report.bisect import reporter
 from tests.doubles import gerrit
-from tests.unit.cli.bisection.conftest import BEGUN, JOB, Review, raising, stopped_after
+from tests.unit.cli.bisect.conftest import BEGUN, JOB, Review, raising, stopped_after
 from tests.unit.cli.conftest import commented
 
 
@@ -149,7 +149,7 @@ def test_failure_half_way_is_posted_with_what_is_known(
 
 def test_interruption_before_the_search_is_posted(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
     review.push(100, 100, 90)
-    monkeypatch.setattr(bisection.scope, "choose_scope", raising(KeyboardInterrupt))
+    monkeypatch.setattr(bisect.scope, "choose_scope", raising(KeyboardInterrupt))
 
     assert 130 == review.search().exit_code
     assert ["Interrupted before it was finished."] == review.all_texts

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perftrend import builds
-from tests.unit.cli.bisection.conftest import Place
+from tests.unit.cli.bisect.conftest import Place
 
 
 def test_archive_has_the_documented_folders_the_session_and_the_report(place: Place) -> None:
@@ -45,7 +45,7 @@ def test_command_to_repeat_it_says_everything(place: Place) -> None:
 
     old, _, new = place.product.hashes
     assert command.startswith(
-        f"./run bisection --settings settings.yaml --testbed simulated --old {old} --new {new}"
+        f"./run bisect --settings settings.yaml --testbed simulated --old {old} --new {new}"
     )
     assert command.endswith("--trial-duration 2.0 --first-parent")
 

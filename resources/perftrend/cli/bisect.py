@@ -47,12 +47,12 @@ _EXAMPLE_SETTINGS: Mapping[str, object] = {
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     described = options.Parser(
-        "bisection",
+        "bisect",
         __doc__,
         examples=[
-            "./run bisection --example",
-            "./run bisection --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
-            "./run bisection --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
+            "./run bisect --example",
+            "./run bisect --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
+            "./run bisect --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
         ],
     )
     commits = described.add_argument_group("commits")
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         job_request = None
         if given.example:
             settings = apply_example(settings, given, overrides)
-        elif job_request := read_request(os.environ, "bisection", settings):
+        elif job_request := read_request(os.environ, "bisect", settings):
             settings = _with_request(settings, job_request, overrides)
         with job_mails.report_failure(settings):
             outcome.exit_code = bisection(given, settings, job_request)
