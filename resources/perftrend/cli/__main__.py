@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if job not in JOBS:
         print(f"perftrend: no job is named {job!r}{nearest(job, JOBS)}", file=sys.stderr)
         return EXIT_USAGE
-    exit_code: int = importlib.import_module(f"perftrend.cli.{job}").main(rest)
+    # Debian keeps ip and nft where the PATH of a user or of cron does not look.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    try:
+        exit_code: int = importlib.import_module(f"perftrend.cli.{job}").main(rest)
+    except ImportError:
+        if job != "bisectrun":
+            raise
+        # git would interpret 1, with which Python ends, as the verdict that the commit is bad.
+        traceback.print_exc()
+        return 201
     return exit_code
 
 

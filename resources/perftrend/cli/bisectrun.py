@@ -6,14 +6,14 @@ import argparse
 import math
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn
 
 from typing_extensions import override
 
-from perftrend import builds, console, errors
+from perftrend import COMMAND, builds, console, errors
 from perftrend.bisect import single_step_runner
 from perftrend.bisect.single_step import CommitSide, SideVerdict, range_around
 from perftrend.cli import options
@@ -39,6 +39,7 @@ _WORDS = {
     CommitSide.NONE: "cannot be judged by these ends",
 }
 _DEFECT = 1
+_PROGRAM = "~/perftrend/run" if COMMAND == "./run" else COMMAND
 """Python's exit code after an unexpected exception."""
 _EXIT_CODES = """\
 exit codes, of which those from 128 on stop git bisect run:
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         notes=_EXIT_CODES,
         examples=[
-            "git bisect start v2.1 v2.0; git bisect run ~/perftrend/run bisectrun --settings ~/parser.yaml"
+            f"git bisect start v2.1 v2.0; git bisect run {_PROGRAM} bisectrun --settings ~/parser.yaml"
         ],
     )
     add = described.add_argument_group("commits").add_argument
@@ -92,10 +93,14 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
-    with options.report_errors() as outcome:
-        given = parser().parse_args(argv)
-        settings = Settings.load(given.settings, overrides=_overrides(given))
-        return bisectrun(settings, underway(Path.cwd()))
+    try:
+        with options.report_errors() as outcome:
+            given = parser().parse_args(argv)
+            settings = Settings.load(given.settings, overrides=_overrides(given))
+            return bisectrun(settings, underway(Path.cwd()))
+    except Exception:  # noqa: BLE001 - git would interpret 1, the exit code of a defect in Python, as bad
+        traceback.print_exc()
+        return stop_code(_DEFECT)
     return stop_code(outcome.exit_code)
 
 
@@ -183,12 +188,5 @@ def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tup
     return old, new
 
 
-def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
-    """Stop git bisect run after an unexpected exception; git would interpret Python's exit code as bad."""
-    sys.__excepthook__(kind, error, trace)
-    raise SystemExit(stop_code(_DEFECT))
-
-
 if __name__ == "__main__":
-    sys.excepthook = _defect
     sys.exit(main())

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -370,18 +370,26 @@ def test_folder_without_a_checkout_stops_git(
     assert (202, True) == (ended.exit_code, "is not a checkout of a git repository" in ended.err)
 
 
-def test_defect_stops_git(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [["jobs.bisectrun"], ["perftrend.cli", "bisectrun"]])
+@pytest.mark.parametrize(
+    ("defect", "named"),
+    [
+        ("from perftrend.settings import Settings; Settings.load = lambda *_, **__: 1 / 0", "ZeroDivision"),
+        ("import sys; sys.modules['perftrend.cli.options'] = None", "perftrend.cli.options"),
+    ],
+)
+def test_defect_stops_git(tmp_path: Path, program: Sequence[str], defect: str, named: str) -> None:
     """Python itself would end with 1, which git takes for bad."""
-    text = "import sys; from perftrend.cli import bisectrun; sys.excepthook = bisectrun._defect; 1 / 0"
     root = Path(__file__).resolve().parents[3]
+    (tmp_path / "sitecustomize.py").write_text(defect)
 
     ended = subprocess.run(
-        [sys.executable, "-c", text],
-        env=os.environ | {"PYTHONPATH": f"{root}:{root / 'resources'}"},
+        [sys.executable, "-m", *program],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{root}:{root / 'resources'}"},
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
-    assert (201, True) == (ended.returncode, "ZeroDivisionError" in ended.stderr)
+    assert (201, True) == (ended.returncode, named in ended.stderr), ended.stderr
 
 
 def test_no_code_of_an_error_is_a_verdict_for_git() -> None:
