@@ -154,7 +154,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     ):
         searched, names = _range(product.repository, settings, reviewed)
         count = len(searched.history.commits)
-        extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisection')}"
+        extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisect')}"
         if given.dry_run or (job_request and job_request.is_dry_run):
             text = f"Would search {extent}. Nothing was measured."
             console.print_verdict(text)

@@ -15,7 +15,8 @@ def test_example_searches_commits_of_its_own(place: Place) -> None:
     ended = place.run("--example", "--dry-run", "--tags", "mrrAND64b")
 
     assert 0 == ended.exit_code, ended.err
-    assert "Would search 32 commits, 4 tests on simulated, " in ended.out
+    assert "Would search 32 commits, 4 tests on simulated, about 40 minutes, " in ended.out
+    assert "at most 58 minutes, plus building. Nothing was measured." in ended.out
 
 
 def test_example_makes_its_own_choice_where_nothing_is_given(place: Place) -> None:
