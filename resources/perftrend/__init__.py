@@ -1,5 +1,6 @@
 """perftrend: nightly performance measurement of a data plane, change detection, and notification."""
 
+import sys
 from pathlib import Path
 
 __version__ = "0.1.0"
@@ -14,4 +15,5 @@ def command_to_install(extra: str, package: str) -> str:
     :param extra: its name in a checkout.
     :param package: what it consists of; perftrend and its optional parts are not on PyPI.
     """
-    return f"{COMMAND} --with {extra}" if COMMAND == "./run" else f"python -m pip install '{package}'"
+    by_pip = f"{sys.executable} -m pip install '{package}'"
+    return f"{COMMAND} --with {extra}" if COMMAND == "./run" else by_pip

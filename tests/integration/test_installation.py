@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from perftrend.cli.__main__ import JOBS
 from perftrend.measure import lock
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -60,11 +61,12 @@ def test_trending_measures_reports_and_names_the_installed_program(site: Path, t
     assert "./run" not in refused.stderr
 
 
-def test_help_is_that_of_the_program(site: Path, tmp_path: Path) -> None:
-    shown = run(site, tmp_path, "trending", "--help").stdout
+@pytest.mark.parametrize("job", JOBS)
+def test_help_is_that_of_the_program(site: Path, tmp_path: Path, job: str) -> None:
+    shown = run(site, tmp_path, job, "--help").stdout
 
-    assert shown.startswith("usage: perftrend trending ")
-    assert "./run" not in shown
+    assert shown.startswith(f"usage: perftrend {job} ")
+    assert "/run " not in shown
 
 
 def test_bisectrun_judges_commits_of_a_program(site: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,4 +67,4 @@ def test_optional_part_is_never_installed_by_a_name_that_is_not_published(
 
     monkeypatch.setattr("perftrend.COMMAND", "perftrend")
 
-    assert command_to_install("s3", "s3fs") == "python -m pip install 's3fs'"
+    assert command_to_install("s3", "s3fs") == f"{sys.executable} -m pip install 's3fs'"

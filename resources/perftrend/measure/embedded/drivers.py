@@ -36,6 +36,9 @@ _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 @functools.cache
 def embedded_version() -> str:
     """Return the commit of this checkout, with ``-dirty`` if it has changes, or the package's version."""
+    if perftrend.COMMAND != "./run":
+        # An installed package may be below a checkout of something else.
+        return perftrend.__version__
     command = [
         "git",
         "-C",
