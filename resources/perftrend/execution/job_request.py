@@ -119,6 +119,10 @@ def read_request(environment: Mapping[str, str], job: str, settings: Settings) -
     text = _decode(encoded)
     requests = Grammar.of(settings).parse(text)
     heads = _heads(job, settings)
+    if not heads:
+        raise UsageError(
+            f"{VARIABLE}: no trigger word starts {job} on {settings.testbed}; add one to trigger.words"
+        )
     refused = [str(each) for each in requests if isinstance(each, Refusal) and _is_meant(each, heads)]
     if refused:
         raise UsageError(f"{VARIABLE}: {refused[0]}")
@@ -145,7 +149,7 @@ def read_request(environment: Mapping[str, str], job: str, settings: Settings) -
 def _heads(job: str, settings: Settings) -> list[str]:
     """Return the words that begin a line that requests a job on the testbed."""
     patterns = patterns_of(settings.trigger.words, job, settings.testbed)
-    return [pattern.replace("{testbed}", settings.testbed) for pattern in patterns] or [job]
+    return [pattern.replace("{testbed}", settings.testbed) for pattern in patterns]
 
 
 def _is_meant(refusal: Refusal, heads: Sequence[str]) -> bool:

@@ -78,6 +78,15 @@ def test_trigger_words_are_those_of_the_settings() -> None:
     assert {"tags": ("mrr",)} == found.overrides
 
 
+def test_comment_starts_no_job_that_has_no_trigger_word() -> None:
+    words = {"bisecttest-{testbed}": "perftest"}
+
+    with pytest.raises(
+        UsageError, match=r"no trigger word starts bisect on 1n-veth; add one to trigger\.words"
+    ):
+        asked("bisecttest-1n-veth mrr", "bisect", **{"trigger.words": words})
+
+
 def test_lines_that_ask_for_the_same_job_select_what_any_of_them_selects() -> None:
     found = asked("perftest-1n-veth mrr !1c\nperftest-1n-veth pdr\nperftest-simulated ndr")
     assert found
