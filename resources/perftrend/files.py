@@ -29,10 +29,13 @@ def try_lock(path: Path) -> int | None:
     :raises OSError: if the file does not exist, is a symbolic link, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    if lock_descriptor(descriptor):
-        return descriptor
-    os.close(descriptor)
-    return None
+    is_locked = False
+    try:
+        is_locked = lock_descriptor(descriptor)
+    finally:
+        if not is_locked:
+            os.close(descriptor)
+    return descriptor if is_locked else None
 
 
 def lock_descriptor(descriptor: int) -> bool:

@@ -125,8 +125,9 @@ def stage_folder(target: Path) -> Iterator[Path]:
             os.close(lock)
     staging = target.with_name(f".{target.name}.unfinished")
     staging.mkdir()
-    lock = try_lock(staging)
+    lock = None
     try:
+        lock = try_lock(staging)
         yield staging
         staging.rename(target)
     finally:
