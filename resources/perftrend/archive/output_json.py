@@ -3,7 +3,7 @@
 The keys of a file determine which of them it is. Before Robot Framework 7.2, an output.json consisted of
 the root suite itself.
 
-Packet-forwarding CI has written the result of one test per file since 2021. Versions of this model differ
+Packet-forwarding CI has written the result of one test per file since 2021. These files differ
 in the fields that they leave out. All known fields are read; unknown ones are listed. See
 ``docs/formats/output.rst``.
 """

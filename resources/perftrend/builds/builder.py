@@ -145,7 +145,6 @@ class Builds:
         :raises UsageError: if the repository has no such commit.
         :raises BuildError: if it does not build; with the step, the log and its last lines.
         :raises TestbedError: if it does not build because of this machine.
-        :raises TestbedError: if it does not build by this machine's fault.
         """
         if commit in self._failed:
             raise self._failed[commit]

@@ -4,7 +4,7 @@
 word and is replaced by several, which are separated as in a shell, by spaces and quotes. ``{{`` and ``}}``
 are the braces themselves. The words are never passed to a shell.
 
-They run code of a change under review, so they get few variables: no token that the job has
+Commands run code of a change under review, so they get few variables: no token that the job has
 in its environment is among them. A command can be cancelled if its build is not needed any longer.
 """
 

@@ -136,7 +136,7 @@ def _pages() -> APIRouter:
 
 
 class _Dashboard(FastAPI):
-    """Adds the middleware of ``front`` outside all other, even outside the handler of server errors."""
+    """Adds the ``middleware`` outside all other, even outside the handler of server errors."""
 
     def __init__(self, site: AppContext, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]  # FastAPI's own

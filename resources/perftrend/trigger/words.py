@@ -22,7 +22,7 @@ JOBS = ("analysis", "bisect", "perftest", "trending")
 """The jobs that a trigger word can start, by their names in ``./run``."""
 
 FORMER_JOBS: Mapping[str, str] = MappingProxyType({"bisection": "bisect"})
-"""Names that settings and stored requests may still have, and the present ones."""
+"""Former names and the present ones. Stores keep the former ones, so none may be removed from here."""
 
 HASHED = "bisect"
 """The job whose trigger word is followed by a hash."""

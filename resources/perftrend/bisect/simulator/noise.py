@@ -90,7 +90,7 @@ class SimulatedNoise:
     def course(self, count: int, random: np.random.Generator) -> NDArray[np.float64]:
         """Draw the levels of successive measurements and the deviations between them, for any commits.
 
-        :returns: (count,); it replaces the level and the deviation between measurements of :meth:`drawn`.
+        :returns: (count,); it replaces the level and the deviation between measurements of :meth:`draw`.
         """
         lasts = 2 * self.phase * np.array([1 - self.low, self.low])
         low = bool(random.random() < self.low)

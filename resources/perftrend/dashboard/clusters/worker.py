@@ -45,7 +45,7 @@ class ClusteringWorker:
 
     ::
 
-        with Worker(site): ...
+        with ClusteringWorker(site): ...
     """
 
     def __init__(self, site: AppContext, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
