@@ -91,7 +91,7 @@ def test_fault_is_told(place: Path, damage: str, told: str, capsys: pytest.Captu
 
 
 def test_damaged_file_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(place, 300)
+    fill(place, 60)
     with closing(sqlite3.connect(place)) as opened:
         opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damaged = bytearray(place.read_bytes())
