@@ -22,20 +22,19 @@ def write_whole(path: Path, content: str | bytes) -> Path:
     return unfinished.replace(path)
 
 
-def try_lock(path: Path) -> int | None:
-    """Lock a file or a folder that exists, unless another process holds the lock.
+@contextmanager
+def try_lock(path: Path) -> Generator[int | None]:
+    """Lock a file or a folder that exists until the context ends, unless another process holds the lock.
 
-    :returns: the descriptor that holds the lock, which closing it releases; None if it is held.
+    Yield the descriptor that holds the lock; None if another process holds it.
+
     :raises OSError: if the file does not exist, is a symbolic link, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    is_locked = False
     try:
-        is_locked = lock_descriptor(descriptor)
+        yield descriptor if lock_descriptor(descriptor) else None
     finally:
-        if not is_locked:
-            os.close(descriptor)
-    return descriptor if is_locked else None
+        os.close(descriptor)
 
 
 def lock_descriptor(descriptor: int) -> bool:

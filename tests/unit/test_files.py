@@ -47,23 +47,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_lock_is_held_by_one_until_it_is_closed(place: Path) -> None:
-    first = try_lock(place)
-    assert first is not None
+    with try_lock(place) as first, try_lock(place) as second:
+        assert first is not None
+        assert second is None
 
-    assert try_lock(place) is None
-
-    os.close(first)
-    second = try_lock(place)
-    assert second is not None
-    os.close(second)
+    with try_lock(place) as third:
+        assert third is not None
 
 
 def test_link_is_not_followed(place: Path) -> None:
     link = place.with_name("link")
     link.symlink_to(place)
 
-    with pytest.raises(OSError, match="symbolic links"):
-        try_lock(link)
+    with pytest.raises(OSError, match="symbolic links"), try_lock(link):
+        pass
 
 
 def test_file_of_a_lock_is_created_and_may_be_shared(tmp_path: Path) -> None:

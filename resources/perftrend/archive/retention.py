@@ -158,9 +158,7 @@ def _is_locked(path: Path) -> bool:
     if path.is_symlink():
         return False
     try:
-        descriptor = try_lock(path)
+        with try_lock(path) as lock:
+            return lock is None
     except PermissionError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
-    if descriptor is not None:
-        os.close(descriptor)
-    return descriptor is None

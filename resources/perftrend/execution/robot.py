@@ -120,20 +120,17 @@ def stage_folder(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     for abandoned in target.parent.glob(".*.unfinished"):
-        if (lock := try_lock(abandoned)) is not None:
-            shutil.rmtree(abandoned, ignore_errors=True)
-            os.close(lock)
+        with try_lock(abandoned) as lock:
+            if lock is not None:
+                shutil.rmtree(abandoned, ignore_errors=True)
     staging = target.with_name(f".{target.name}.unfinished")
     staging.mkdir()
-    lock = None
     try:
-        lock = try_lock(staging)
-        yield staging
-        staging.rename(target)
+        with try_lock(staging):
+            yield staging
+            staging.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
 
 
 def _robot(

@@ -9,7 +9,6 @@ job then has to be run again.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -66,13 +65,12 @@ def lock_folder(folder: Path, *, wait_s: float = 0.0) -> Iterator[int | None]:
     :param wait_s: maximum time to wait for the lock.
     """
     end = time.monotonic() + wait_s
-    while (descriptor := try_lock(folder)) is None and time.monotonic() < end:
+    while True:
+        with try_lock(folder) as lock:
+            if lock is not None or time.monotonic() >= end:
+                yield lock
+                return
         time.sleep(_LOOK_EVERY_S)
-    try:
-        yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def is_held(folder: Path) -> bool:
