@@ -22,7 +22,7 @@ from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -260,6 +260,11 @@ def _explanation(error: BaseException | None) -> str:
     if getattr(error, "sqlstate", "") == _CANCELED:
         return "it takes too long; has another process locked it?"
     return " ".join(str(error).split())
+
+
+def may_exist(url: URL) -> bool:
+    """Return whether the file of an SQLite store exists; a server is only known when it is connected to."""
+    return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
 
 def _without_password(url: str) -> str:

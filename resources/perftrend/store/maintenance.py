@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend import COMMAND
 from perftrend.errors import StoreError
-from perftrend.store.connection import alone, engine_of, read_transaction, write_transaction
+from perftrend.store.connection import alone, engine_of, may_exist, read_transaction, write_transaction
 from perftrend.store.schema import (
     HEAD,
     details,
@@ -143,7 +143,7 @@ def prepare_move(place: str | Path, other: str) -> int:
     """
     with _open_engine(place, is_there=True) as source, _open_engine(other) as target:
         _require_newest(source, place)
-        if _file_is_there(target) and version_of(target, redact_password(other)):
+        if may_exist(target.url) and version_of(target, redact_password(other)):
             _require_empty(target, redact_password(other))
         return _count_rows(source)
 
@@ -204,16 +204,12 @@ def _open_engine(place: str | Path, *, is_there: bool = False) -> Iterator[Engin
     :param is_there: whether the store must exist: SQLite creates missing files.
     """
     engine = engine_of(place)
-    if is_there and not _file_is_there(engine):
+    if is_there and not may_exist(engine.url):
         raise StoreError(f"store {place}: the file does not exist")
     try:
         yield engine
     finally:
         engine.dispose()
-
-
-def _file_is_there(engine: Engine) -> bool:
-    return engine.dialect.name != "sqlite" or Path(str(engine.url.database)).is_file()
 
 
 @contextmanager

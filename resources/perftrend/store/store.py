@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend import COMMAND
@@ -26,6 +26,7 @@ from perftrend.store.connection import (
     Changes,
     alone,
     engine_of,
+    may_exist,
     read_transaction,
     savepoint,
     write_transaction,
@@ -75,7 +76,7 @@ class Store:
         """
         engine = engine_of(place)
         try:
-            if not (create or _may_be_there(engine.url)):
+            if not (create or may_exist(engine.url)):
                 raise StoreError(
                     f"store {place}: the file does not exist; "
                     f"{COMMAND} trending and {COMMAND} ingest create it"
@@ -98,7 +99,7 @@ class Store:
 
         :raises StoreError: if the kind of database is not known.
         """
-        return _may_be_there(engine_of(place).url)
+        return may_exist(engine_of(place).url)
 
     def free_bytes(self) -> int | None:
         """Return the free bytes on the disk of an SQLite store; None for the database of a server.
@@ -388,10 +389,6 @@ def _trace_ids(connection: Connection, by_hash: Mapping[str, Result]) -> dict[st
         ids |= _enter_traces(connection, {name: by_hash[name] for name in by_hash if name not in ids})
         follow_new_traces(connection)
     return ids
-
-
-def _may_be_there(url: URL) -> bool:
-    return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
 
 def _find_traces(
