@@ -78,7 +78,9 @@ STAGES = {
             "unit",
             "unit tests, without network, privileges or waiting",
             # Some tests wait for a process or a server that is slow on purpose; others use the cores then.
-            f"pytest --durations 20 --numprocesses {CORES + CORES // 2} --dist loadscope tests/unit",
+            # Plugins that only integration tests need look at each test, which takes a second for a thousand.
+            f"pytest --durations 20 --numprocesses {CORES + CORES // 2} --dist loadscope -p no:schemathesis "
+            "-p no:anyio tests/unit",
         ),
         Stage(
             "servers",
