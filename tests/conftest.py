@@ -25,7 +25,7 @@ NOT_RUN = "not run"
 
 # A deadline would be a timed assertion. The gate tries the same examples each time, so that it reports a
 # change and not luck; ``--thorough`` tries more of them, and others each time.
-settings.register_profile("gate", deadline=None, derandomize=True, database=None, max_examples=25)
+settings.register_profile("gate", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.register_profile("thorough", deadline=None)
 
 
@@ -38,10 +38,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("thorough" if config.getoption("thorough") else "gate")
     # To look for cycles after every 700 new objects takes a tenth of the time of the unit tests.
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(100_000, 20, 100)
     # A shell that puts the checks into the background makes them, and all that they start, deaf to Ctrl-C.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # The tests themselves and what they import stay until the end.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

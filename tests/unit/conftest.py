@@ -1,4 +1,4 @@
-"""What all unit tests lean on: new stores that are ready at once, and a machine that is always as fast."""
+"""What all unit tests lean on: new stores at once, no waiting for the disk, a steady machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import contextlib
 import gc
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from perftrend.builds import observation
@@ -48,6 +51,21 @@ def uncollected() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_waits_for_the_disk() -> Iterator[None]:
+    """Leave it to the kernel when it writes what a test saved; no test cuts the power."""
+
+    def unsynchronised(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        event.listen(Engine, "connect", unsynchronised)
+        yield
+        event.remove(Engine, "connect", unsynchronised)
 
 
 @pytest.fixture(scope="session", autouse=True)
