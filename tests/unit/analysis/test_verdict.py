@@ -323,7 +323,7 @@ def test_pure_noise_is_almost_never_told(noise: float, size: int, *, thorough: b
     """Seeded: by description length alone up to 300 of 1,000 would be told."""
     generator = np.random.default_rng(17)
     # A verdict repeats all analyses since the first run, so long series take the most time.
-    rates = 0.3 * generator.normal(1.0, noise, (250 if thorough else min(80, 600 // size), size))
+    rates = 0.3 * generator.normal(1.0, noise, (250 if thorough else min(40, 400 // size), size))
     alarms = [row for row in rates if verdict(row.tolist()).outcome is not Outcome.NORMAL]
 
     assert len(alarms) <= len(rates) // 250

@@ -70,7 +70,7 @@ def test_recording_is_replayed_from_any_moment_on(tmp_path: Path) -> None:
 
 
 def test_harmless_patches_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--tests", "1", "3", "--patches", "40", "--cells", "starts-2", "t4", "--json"]
+    arguments = ["--tests", "1", "3", "--patches", "20", "--cells", "starts-2", "t4", "--json"]
     assert 0 == harmless.main(arguments)
 
     rows = json.loads(capsys.readouterr().out)["rows"]

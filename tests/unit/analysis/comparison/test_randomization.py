@@ -93,14 +93,14 @@ def test_share_of_complete_separation_is_two_of_all_orders() -> None:
 
 @pytest.mark.parametrize("noise", NOISE, ids=str)
 def test_alike_builds_are_as_often_shown_to_differ_as_is_allowed_at_most(noise: str) -> None:
-    """With an error of 10 %: at most 30 + 3 deviations of 300."""
+    """With an error of 10 %: at most 15 + 3 deviations of 150."""
     design = Design(first_rounds=4, maximum_rounds=8)
     shown = 0
-    for number in range(300):
+    for number in range(150):
         values = NOISE[noise](np.random.default_rng([7, number]), 16)
         shown += randomization_test(values.tolist(), drawn(number, design), design, 0.1).is_shown
 
-    assert shown <= 30 + 3 * math.sqrt(27)
+    assert shown <= 15 + 3 * math.sqrt(13.5)
 
 
 @pytest.mark.parametrize("noise", ["two starts", "two speeds in phases"])

@@ -458,7 +458,7 @@ def test_checkouts_that_come_and_go_at_once_do_not_disturb_each_other(history: H
             return (path / "file").read_text()
 
     with ThreadPoolExecutor(4) as pool:
-        assert ["0\n"] * 100 == list(pool.map(check_out, range(100)))
+        assert ["0\n"] * 40 == list(pool.map(check_out, range(40)))
 
     assert 1 == len(history.git("worktree", "list").splitlines())
 

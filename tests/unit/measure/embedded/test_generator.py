@@ -222,7 +222,7 @@ def test_trial_ends_once_its_loss_is_certain(clock: Clock) -> None:
     assert not count.unproven
 
 
-@settings(exact, max_examples=20)
+@settings(exact)
 @given(st.integers(2, 40), st.sampled_from([0.0, 0.005, 0.03, 0.2, 0.49]))
 def test_an_early_end_always_proves_the_loss_of_the_whole_trial(
     clock: Clock, lose_every: int, fail_above: float

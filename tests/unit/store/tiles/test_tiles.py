@@ -248,9 +248,7 @@ EVENTS = st.lists(
     max_size=50,
     unique_by=lambda event: (event[0], event[2]),
 )
-ONE_PATCH = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25
-)
+ONE_PATCH = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 @ONE_PATCH
@@ -441,7 +439,7 @@ def test_reader_never_sees_half_of_what_a_writer_does(store: Store, path: Path) 
 
     def write() -> None:
         with Store.open(path) as own:
-            for build in [*range(20, 40), *range(20, 5, -1), *range(40, 50)]:
+            for build in [*range(20, 30), *range(20, 10, -1), *range(30, 35)]:
                 own.add(run_of(100 + build), [result_of(trace, float(build)) for trace in range(5)])
                 own.tiles.remake()
         finished.set()

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
@@ -125,7 +125,6 @@ def test_more_credibility_takes_a_wider_interval() -> None:
     assert most.lower < half.lower < half.critical_pps < half.upper < most.upper
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=8))
 def test_any_answers_end_in_an_ordered_interval(answers: list[tuple[int, int]]) -> None:
     remaining = iter(answers * 100)
