@@ -57,9 +57,9 @@ def excerpt(lines: Iterable[str]) -> list[str]:
     return [plain(line).replace("\t", "    ").rstrip()[:_LONGEST_LINE] for line in lines if line.strip()]
 
 
-def format_count(count: int, word: str) -> str:
-    """Return a count with its word: ``1 round``, ``2 rounds``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def format_count(count: int, word: str, plural: str = "") -> str:
+    """Return a count with its word: ``1 round``, ``2 rounds``; ``plural`` is for irregular words."""
+    return f"{count} {word if count == 1 else plural or f'{word}s'}"
 
 
 def share(ratio: float) -> str:

@@ -27,6 +27,7 @@ from perftrend.report.bisect import BisectReport, NamedCommit, show_step
 from perftrend.report.bisect.reporter import Reporter, command, partial_outcome
 from perftrend.report.mails import job_mails
 from perftrend.settings import Settings
+from perftrend.text import format_count
 
 _CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository")
 _EXAMPLE_SETTINGS: Mapping[str, object] = {
@@ -154,7 +155,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     ):
         searched, names = _range(product.repository, settings, reviewed)
         count = len(searched.history.commits)
-        extent = f"{count} commit{'' if count == 1 else 's'}, {chosen.extent('bisect')}"
+        extent = f"{format_count(count, 'commit')}, {chosen.extent('bisect')}"
         if given.dry_run or (job_request and job_request.is_dry_run):
             text = f"Would search {extent}. Nothing was measured."
             console.print_verdict(text)

@@ -22,6 +22,7 @@ from perftrend.store.invalidations import subject_of
 from perftrend.store.patch_tests import PatchTest
 from perftrend.store.requests import RequestState
 from perftrend.store.retention import RetentionKind
+from perftrend.text import format_count
 
 ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "rename", "prune")
 
@@ -196,7 +197,7 @@ def _rename(given: argparse.Namespace, place: str) -> None:
         else:
             count = store.renames.add(parameter, old, given.to, author=getpass.getuser())
             outcome = f"is {given.to} now"
-        print(f"{parameter} {old} {outcome}: {count} trace{'' if count == 1 else 's'}", flush=True)
+        print(f"{parameter} {old} {outcome}: {format_count(count, 'trace')}", flush=True)
         store.tiles.remake()
 
 

@@ -11,6 +11,7 @@ from perftrend.cli import options
 from perftrend.progress import ProgressLine
 from perftrend.settings import Settings
 from perftrend.store import Store
+from perftrend.text import format_count
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,7 +45,7 @@ def make(place: str | Path, *, delete_first: bool) -> None:
             store.tiles.remake(lambda testbed, whole, columns: line.show(f"{testbed}: {whole} of {columns}"))
         for testbed in store.tiles.testbeds():
             columns = len(store.tiles.axis(testbed).columns)
-            print(f"{testbed}: {columns} column{'' if columns == 1 else 's'}")
+            print(f"{testbed}: {format_count(columns, 'column')}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Outcome, Run, Verdict
-from perftrend.text import NOTHING, percent, plain
+from perftrend.text import NOTHING, format_count, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -94,9 +94,9 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "No test was analysed"
     counts = Counter(verdict.outcome for verdict in verdicts)
-    parts = [_format_count(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
+    parts = [_format_outcomes(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
     tests = len({_identity(verdict) for verdict in verdicts})
-    whole = _format_count(tests, "test") + ("" if tests == 1 else "s")
+    whole = format_count(tests, "test")
     if tests != len(verdicts):
         whole = f"{len(verdicts)} results in {whole}"
     return f"{', '.join(parts)} of {whole}"
@@ -159,9 +159,8 @@ def _identity(verdict: Verdict) -> tuple[str, str]:
     return parameters.get("suite", ""), parameters.get("test", str(verdict.series.key))
 
 
-def _format_count(count: int, word: str) -> str:
-    plural = "s" if count > 1 and word in _COUNTABLE else ""
-    return f"{count} {word}{plural}"
+def _format_outcomes(count: int, outcome: Outcome) -> str:
+    return format_count(count, outcome) if outcome in _COUNTABLE else f"{count} {outcome}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from perftrend.store.activity import record
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import clusters, renamed_traces, traces
+from perftrend.text import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ def _store_clusters(
 
 
 def _log(connection: Connection, action: str, identity: int | None, cluster: StoredCluster) -> None:
-    traces = f"{len(cluster.members)} trace{'' if len(cluster.members) == 1 else 's'}"
+    traces = format_count(len(cluster.members), "trace")
     detail = f"Regression {cluster.regression:.1f} at {cluster.commit[:12]}, {traces}"
     record(connection, LOG_USER, action, f"cluster {identity}", detail)
 

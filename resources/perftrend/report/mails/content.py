@@ -15,7 +15,8 @@ from perftrend.model import Outcome, Run, Verdict
 from perftrend.report.folder import environment
 from perftrend.report.mails.causes import Cause, causes, lacks_result
 from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, ChangeTable, tables
-from perftrend.report.mails.mail_text import WIDTH, align, format_count, line, plain, shorten, wrap
+from perftrend.report.mails.mail_text import WIDTH, align, line, plain, shorten, wrap
+from perftrend.text import format_count
 
 FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regressions", "progressions"
 

@@ -91,11 +91,6 @@ def amounts(values: Iterable[float], unit: str) -> list[str]:
     return [f"{value:.{decimals}f}" if math.isfinite(value) else NOTHING for value in scaled]
 
 
-def format_count(count: int, word: str, plural: str = "") -> str:
-    """Return ``1 test``, ``2 tests``; ``plural`` is for words whose plural is irregular."""
-    return f"{count} {word if count == 1 else plural or f'{word}s'}"
-
-
 def align(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> list[list[str]]:
     """Align the cells of a table.
 

@@ -19,6 +19,7 @@ from perftrend.store.activity import record
 from perftrend.store.alerts.items import FINDING, Span, StoredFinding, finding_of, subject_of
 from perftrend.store.connection import savepoint
 from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
+from perftrend.text import format_count
 
 LOG_USER = "evaluation"
 """The user of these changes in the activity log."""
@@ -63,7 +64,7 @@ class Night:
 
     def log_joined(self, item: int, count: int) -> None:
         """Record in the activity log that an item has more findings."""
-        detail = f"{count} more trace{'' if count == 1 else 's'}"
+        detail = format_count(count, "more trace")
         record(self.connection, LOG_USER, "joined", subject_of(item), detail)
 
     def update_findings(self, again: Mapping[int, Mapping[str, Any]], *, now: datetime) -> None:
