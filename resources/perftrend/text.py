@@ -18,6 +18,13 @@ HASH = 12
 _LONGEST_LINE = 200
 
 
+def natural_key(text: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts 64B before 128B."""
+    # Python refuses to convert thousands of digits, which a name may have.
+    parts = re.split(r"([0-9]{1,18})", text)
+    return [(int(part) if place % 2 else -1, part) for place, part in enumerate(parts)]
+
+
 def plain(text: str) -> str:
     """Replace characters that must not reach a page or a terminal: control characters, lone surrogates."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))

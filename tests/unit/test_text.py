@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.text import excerpt, format_count, line, percent, plain, share, span, value
+from perftrend.text import excerpt, format_count, line, natural_key, percent, plain, share, span, value
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,18 @@ def test_excerpt_leaves_out_empty_lines_and_cuts_long_ones() -> None:
     told = excerpt(["a\tb", "", "  ", "\x1b[31mred", "x" * 500])
 
     assert ["a    b", "\N{REPLACEMENT CHARACTER}[31mred", "x" * 200] == told
+
+
+def test_numbers_in_names_are_sorted_as_numbers() -> None:
+    assert ["64b", "128b", "1518b"] == sorted(["1518b", "64b", "128b"], key=natural_key)
+
+
+@given(st.lists(st.text(alphabet="0129٣²a-"), max_size=6))
+def test_any_names_can_be_sorted(names: list[str]) -> None:
+    assert sorted(names) == sorted(sorted(names, key=natural_key))
+
+
+def test_number_of_thousands_of_digits_can_be_sorted() -> None:
+    names = ["9" * 5000, "1", "a"]
+
+    assert ["1", "9" * 5000, "a"] == sorted(names, key=natural_key)

@@ -8,13 +8,12 @@ escapes the rest in its own way.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Outcome, Run, Verdict
-from perftrend.text import NOTHING, format_count, percent, plain
+from perftrend.text import NOTHING, format_count, natural_key, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -146,12 +145,7 @@ def _rank(verdict: Verdict) -> tuple[int, float, list[tuple[int, str]]]:
     change = abs(verdict.long_term_change)
     size = -change if math.isfinite(change) else math.inf
     _, test = _identity(verdict)
-    return WORST_FIRST.index(verdict.outcome), size, _natural(f"{test} {verdict.series.key}")
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts 64B before 128B."""
-    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", text)]
+    return WORST_FIRST.index(verdict.outcome), size, natural_key(f"{test} {verdict.series.key}")
 
 
 def _identity(verdict: Verdict) -> tuple[str, str]:

@@ -8,7 +8,6 @@ each value of the parameter that they are grouped by. So every line has an id th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -41,13 +40,13 @@ from perftrend.dashboard.explore.window import Places, Window
 from perftrend.errors import FormulaError
 from perftrend.model import Samples, TraceKey
 from perftrend.store.tiles import StoredTrace
+from perftrend.text import natural_key
 
 MOST_LINES = 100
 """Maximum number of lines in a plot."""
 MOST_WITH_REPLICATES = 10
 """Maximum number of traces whose replicates are read."""
 
-_NUMBERS = re.compile(r"(\d{1,18})", re.ASCII)
 _UNIT_PRESERVING = frozenset(
     {"fill", "iqrr", "trace_ave", "trace_stddev", "ave", "avg", "sum", "geo", "std_dev", "min", "max"}
 )
@@ -161,7 +160,7 @@ def _add_query(drawing: LineDrawing, window: Window, state: ExploreState, places
 
 def _normal(window: Window, places: Places) -> Iterator[PointLine]:
     places = np.array(
-        sorted(places.tolist(), key=lambda place: _natural(window.traces.stored[place])), np.intp
+        sorted(places.tolist(), key=lambda place: _natural_order(window.traces.stored[place])), np.intp
     )
     traces = window.at(places)
     if window.is_single:
@@ -296,10 +295,8 @@ def _of_store(name: Call | TraceNode) -> Call:
     return name
 
 
-def _natural(trace: StoredTrace) -> list[tuple[bool, int, str]]:
-    """Return a key that sorts traces in natural order, 64b before 1518b."""
-    parts = _NUMBERS.split(f"{trace.key.as_dict().get('test', '')} {trace.key}")
-    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts if part]
+def _natural_order(trace: StoredTrace) -> list[tuple[int, str]]:
+    return natural_key(f"{trace.key.as_dict().get('test', '')} {trace.key}")
 
 
 def unit_of(window: Window, call: Call) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perftrend.model import Outcome, Run, Verdict
-from perftrend.report.mails.mail_text import line, name_of, natural
+from perftrend.report.mails.mail_text import line, name_of
+from perftrend.text import natural_key
 
 WITHOUT_RESULT = (Outcome.FAILED, Outcome.NOT_VALID, Outcome.MISSING)
 """The outcomes that the mail covers, in the order of equally large groups."""
@@ -122,7 +123,7 @@ def normalise_reason(verdict: Verdict) -> str:
 
 def _cause(group: list[Verdict], run: Run, new_runs: int) -> Cause:
     # Sorted by key and reason, so that the order of the verdicts does not matter.
-    ordered = sorted(group, key=lambda each: (natural(name_of(each)), str(each.series.key), each.reason))
+    ordered = sorted(group, key=lambda each: (natural_key(name_of(each)), str(each.series.key), each.reason))
     tests: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in ordered:
         tests.setdefault((verdict.series.key.as_dict().get("suite", ""), name_of(verdict)), []).append(

@@ -21,10 +21,10 @@ from typing import Protocol
 
 from perftrend.analysis import Pattern
 from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
-from perftrend.report.mails.mail_text import amounts, line, name_of, natural, nic, shorten, unit_name
+from perftrend.report.mails.mail_text import amounts, line, name_of, nic, shorten, unit_name
 from perftrend.report.mails.record import MOST_RUNS, PendingRuns
 from perftrend.report.texts import courses
-from perftrend.text import NOTHING, percent
+from perftrend.text import NOTHING, natural_key, percent
 
 MOST_ROWS = 100
 """Maximum number of changes in a mail; the report has all of them."""
@@ -91,7 +91,7 @@ def _kind(verdict: Verdict) -> tuple[str, str, str]:
 def _rank(verdict: Verdict) -> tuple[float, list[tuple[int, str]], str]:
     size = -abs(verdict.long_term_change)
     key = verdict.series.key
-    return size if math.isfinite(size) else math.inf, natural(name_of(verdict)), str(key)
+    return size if math.isfinite(size) else math.inf, natural_key(name_of(verdict)), str(key)
 
 
 def _table(verdicts: Sequence[Verdict], link: Callable[[Verdict], str]) -> ChangeTable:

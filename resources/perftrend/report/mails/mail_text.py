@@ -69,12 +69,6 @@ def nic(verdict: Verdict) -> str:
     return NOTHING
 
 
-def natural(text: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts 64B before 128B."""
-    parts = re.split(r"([0-9]{1,18})", text)
-    return [(int(part) if part.isascii() and part.isdecimal() else -1, part) for part in parts]
-
-
 def unit_name(unit: str) -> str:
     """Return the unit of trends in mails: packets per second are shown in millions."""
     return "Mpps" if unit == "pps" else line(unit)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from perftrend.model import TraceKey, Verdict
-from perftrend.report.mails.mail_text import WIDTH, align, amounts, line, natural, nic, plain, unit_name, wrap
+from perftrend.report.mails.mail_text import WIDTH, align, amounts, line, nic, plain, unit_name, wrap
 from perftrend.text import NOTHING
 
 MakeVerdict = Callable[..., Verdict]
@@ -75,15 +75,6 @@ def test_every_trend_can_be_written(values: list[float], unit: str) -> None:
 
 def test_packets_per_second_are_written_in_millions() -> None:
     assert ["Mpps", "CPS"] == [unit_name("pps"), unit_name("CPS")]
-
-
-def test_numbers_in_names_are_sorted_as_numbers() -> None:
-    assert ["64b", "128b", "1518b"] == sorted(["1518b", "64b", "128b"], key=natural)
-
-
-@given(st.lists(st.text(alphabet="0129٣²a-"), max_size=6))
-def test_any_names_can_be_sorted(names: list[str]) -> None:
-    assert sorted(names) == sorted(sorted(names, key=natural))
 
 
 def test_columns_are_aligned() -> None:
