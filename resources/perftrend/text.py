@@ -1,16 +1,17 @@
-"""Formatting of numbers, names, hashes and foreign lines for users, in reports and on the dashboard alike."""
+"""Formatting of numbers, names, tables and foreign lines for users, in reports and on the dashboard alike."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 NOTHING = "\N{EN DASH}"
 """Shown instead of a missing number."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 _MEGA = 1e6
+_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 _WHOLE, _HUGE = 999.95, 1e15
 """Numbers from the first on have no decimals, and from the second on an exponent."""
 HASH = 12
@@ -52,6 +53,25 @@ def _digits(number: float) -> str:
     """Return four significant digits, large numbers without an exponent."""
     is_whole = _WHOLE <= abs(number) < _HUGE
     return f"{number:.0f}" if is_whole else f"{number:#.4g}"
+
+
+def decimals_of_rates(rates_pps: Iterable[float]) -> int:
+    """Return the number of decimals in Mpps that gives the smallest rate four significant digits."""
+    smallest = min((rate for rate in rates_pps if math.isfinite(rate) and rate > 0), default=_MEGA)
+    return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align cells in columns: the first and the last to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if place in (0, last) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def line(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Outcome, Run, Verdict
-from perftrend.text import NOTHING, format_count, natural_key, percent, plain
+from perftrend.text import NOTHING, decimals_of_rates, format_count, natural_key, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -47,7 +47,6 @@ _SENTENCE_ORDER = (
 )
 _COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
 _MEGA = 1e6
-_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 MOST_CONFIDENCE = 0.9999
 """Confidences are not shown above this: the noise is not exactly normal."""
 
@@ -81,7 +80,7 @@ class VerdictRow:
 def rows(verdicts: Iterable[Verdict]) -> list[VerdictRow]:
     """Sort and format the verdicts, with as many decimals as the smallest trend needs."""
     ordered = sorted(verdicts, key=_rank)
-    decimals = _decimals(verdict.trend for verdict in ordered if verdict.series.unit == "pps")
+    decimals = decimals_of_rates(verdict.trend for verdict in ordered if verdict.series.unit == "pps")
     return [_row(verdict, decimals) for verdict in ordered]
 
 
@@ -132,13 +131,6 @@ def _trend(verdict: Verdict, decimals: int) -> str:
     if verdict.series.unit == "pps":
         return f"{verdict.trend / _MEGA:.{decimals}f}"
     return f"{verdict.trend:.4g} {plain(verdict.series.unit)}"
-
-
-def _decimals(trends_pps: Iterable[float]) -> int:
-    """Return the number of decimals that gives the smallest trend four significant digits."""
-    smallest = min((trend for trend in trends_pps if math.isfinite(trend) and trend > 0), default=_MEGA)
-    wanted = 3 - math.floor(math.log10(smallest / _MEGA))
-    return min(max(wanted, _LEAST_DECIMALS), _MOST_DECIMALS)
 
 
 def _rank(verdict: Verdict) -> tuple[int, float, list[tuple[int, str]]]:

@@ -19,9 +19,9 @@ from perftrend.errors import BuildError
 from perftrend.model import BuildMeasurement
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.report.bisect.texts import Cells, align, attempted_commits, effects, measurements
+from perftrend.report.bisect.texts import Cells, attempted_commits, effects, measurements
 from perftrend.report.csit_console import groups, values
-from perftrend.text import HASH, excerpt, format_count, line, value
+from perftrend.text import HASH, align, excerpt, format_count, line, value
 
 ROOM = 11_000
 """Maximum number of characters of all tables; the message has to fit into Gerrit's limit of 16 Ki."""

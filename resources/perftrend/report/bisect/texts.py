@@ -276,19 +276,6 @@ def attempted_commits(report: BisectReport) -> list[str]:
     return [name for name in (state.range.old, *state.history.commits) if name in known]
 
 
-def align(rows: Cells) -> list[str]:
-    """Align cells in columns: the first and the last to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    last = len(widths) - 1
-    return [
-        "  ".join(
-            cell.ljust(width) if place in (0, last) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def _average(report: BisectReport, test: str, samples: Sequence[float] | None) -> str:
     if not samples:
         return "" if samples is None else "failed"

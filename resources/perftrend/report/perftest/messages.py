@@ -19,7 +19,7 @@ from perftrend.report import csit_console
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.contents import PerftestReport
 from perftrend.report.perftest.texts import PatchTestRow
-from perftrend.text import excerpt, format_count, line
+from perftrend.text import align, excerpt, format_count, line
 
 ROOM = 10_000
 """Maximum number of characters of the table; the rest of Gerrit's limit of 16 Ki is for the other parts."""
@@ -29,7 +29,6 @@ _LAST_LINES = 20
 _REASONS = 10
 _INDENT = "    "
 _HEADINGS = ("test", "parent", "patch", "difference", "interval", "verdict")
-_RIGHT = frozenset({1, 2, 3, 4})
 
 
 def message(report: PerftestReport) -> str:
@@ -73,7 +72,7 @@ def _reasons(tests: Sequence[PatchTestVerdict]) -> Iterator[str]:
 
 def _table(tests: Sequence[PatchTestVerdict], rows: Sequence[texts.PatchTestRow]) -> str:
     """Return the worst tests as a table, as many as fit, and the number of others."""
-    lines = [f"{_INDENT}{line}".rstrip() for line in align(rows)]
+    lines = [f"{_INDENT}{line}".rstrip() for line in _align_rows(rows)]
     fitting = length = 0
     for text in lines:
         length += len(text) + 1
@@ -102,7 +101,7 @@ def console(report: PerftestReport) -> str:
     if report.verdict.broken:
         lines += [*excerpt(report.verdict.broken.last_lines), ""]
     if tests:
-        lines += [*align(texts.rows(report.verdict.tests)), ""]
+        lines += [*_align_rows(texts.rows(report.verdict.tests)), ""]
     if legend := texts.legend(report):
         lines.append(legend)
     lines += [texts.subject(report), *texts.notes(report), "", texts.sentence(report)]
@@ -135,18 +134,7 @@ def _format_verdict(row: texts.PatchTestRow) -> str:
     return f"{row.verdict} ({row.reason})" if row.reason else row.verdict
 
 
-def align(rows: Sequence[PatchTestRow]) -> list[str]:
+def _align_rows(rows: Sequence[PatchTestRow]) -> list[str]:
     """Return a line of headings and one for each row, in columns."""
-    cells = [
-        _HEADINGS,
-        *((row.test, row.parent, row.patch, row.difference, row.interval, row.verdict) for row in rows),
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(_cells(line, widths)).rstrip() for line in cells]
-
-
-def _cells(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [
-        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-    ]
+    cells = [(row.test, row.parent, row.patch, row.difference, row.interval, row.verdict) for row in rows]
+    return align([_HEADINGS, *cells])

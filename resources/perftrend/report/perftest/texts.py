@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Better
 from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
 from perftrend.report.perftest.contents import PerftestReport
-from perftrend.text import HASH, NOTHING, excerpt, format_count, line, plain, share, signed, span, value
+from perftrend.text import (
+    HASH,
+    NOTHING,
+    decimals_of_rates,
+    excerpt,
+    format_count,
+    line,
+    plain,
+    share,
+    signed,
+    span,
+    value,
+)
 
 _MEGA = 1e6
-_LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ def rows(tests: Sequence[PatchTestVerdict]) -> list[PatchTestRow]:
         if test.comparison and _unit(test) == "pps"
         for value in (test.comparison.parent, test.comparison.patch)
     ]
-    decimals = _decimals(rates)
+    decimals = decimals_of_rates(rates)
     return [_row(test, decimals) for test in tests]
 
 
@@ -289,9 +299,3 @@ def _unit(test: PatchTestVerdict) -> str:
 
 def _value(number: float, unit: str, decimals: int) -> str:
     return f"{number / _MEGA:.{decimals}f}" if unit == "pps" else value(number, unit)
-
-
-def _decimals(rates: Iterable[float]) -> int:
-    """Return the number of decimals that gives the smallest rate four significant digits."""
-    smallest = min((rate for rate in rates if math.isfinite(rate) and rate > 0), default=_MEGA)
-    return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)
