@@ -39,9 +39,6 @@ def percent(ratio: float) -> str:
     return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
 
 
-signed = percent
-
-
 def value(number: float, unit: str) -> str:
     """Return a value with its unit, rates in Mpps, with four significant digits."""
     if not math.isfinite(number):

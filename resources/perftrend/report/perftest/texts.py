@@ -15,9 +15,9 @@ from perftrend.text import (
     excerpt,
     format_count,
     line,
+    percent,
     plain,
     share,
-    signed,
     span,
     value,
 )
@@ -168,8 +168,8 @@ def _row(test: PatchTestVerdict, decimals: int) -> PatchTestRow:
         name,
         _value(comparison.parent, unit, decimals),
         _value(comparison.patch, unit, decimals),
-        signed(comparison.relative),
-        f"{signed(comparison.low).removesuffix(' %')} to {signed(comparison.high)}",
+        percent(comparison.relative),
+        f"{percent(comparison.low).removesuffix(' %')} to {percent(comparison.high)}",
         outcome(test),
         _reason(test),
     )
