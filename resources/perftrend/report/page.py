@@ -30,7 +30,7 @@ from perftrend.errors import ArchiveError
 from perftrend.model import Measurement, Outcome, Result, Run, TraceKey, Verdict
 from perftrend.report import search_graph
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
-from perftrend.report.folder import INDEX, NAMES, environment, replace_directory
+from perftrend.report.folder import INDEX, environment, replace_report
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
 from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, passes, sentence
 from perftrend.text import percent, plain
@@ -71,7 +71,7 @@ def write(
     """
     report = TrendReport(verdicts, run, method, window, title, notices, results, dashboard)
     rows, found = report.rows, searches(results)
-    with replace_directory(directory, names=NAMES) as fresh:
+    with replace_report(directory) as fresh:
         _write_page(fresh, report, rows, found)
         _write_data(fresh / "data", rows)
         _write_searches(fresh, found.values())

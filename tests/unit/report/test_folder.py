@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from perftrend import files
 from perftrend.errors import UsageError
-from perftrend.report import folder
-from perftrend.report.folder import replace_directory
-
-NAMES = {"index.html", "data"}
+from perftrend.report.folder import replace_report
 
 
 def fill(directory: Path, text: str) -> None:
-    with replace_directory(directory, names=NAMES) as fresh:
+    with replace_report(directory) as fresh:
         (fresh / "index.html").write_text(text)
 
 
@@ -39,7 +37,7 @@ def test_file_system_without_exchange_is_served_too(tmp_path: Path, monkeypatch:
     def refuse(one: Path, other: Path) -> None:
         raise OSError(errno.EINVAL, "no exchange here")
 
-    monkeypatch.setattr(folder, "_exchange", refuse)
+    monkeypatch.setattr(files, "_exchange", refuse)
     fill(tmp_path / "report", "old")
 
     fill(tmp_path / "report", "new")
@@ -60,7 +58,7 @@ def test_failed_exchange_puts_the_old_one_back(tmp_path: Path, monkeypatch: pyte
     def refuse(one: Path, other: Path) -> None:
         raise OSError(errno.EINVAL, "no exchange here")
 
-    monkeypatch.setattr(folder, "_exchange", refuse)
+    monkeypatch.setattr(files, "_exchange", refuse)
     monkeypatch.setattr(Path, "rename", fail_for_the_new)
     with pytest.raises(OSError, match="broken disk"):
         fill(tmp_path / "report", "new")
@@ -73,7 +71,7 @@ def test_error_leaves_the_old_report_and_nothing_else(tmp_path: Path) -> None:
     fill(tmp_path / "report", "old")
 
     def fill_half() -> None:
-        with replace_directory(tmp_path / "report", names=NAMES) as fresh:
+        with replace_report(tmp_path / "report") as fresh:
             (fresh / "index.html").write_text("half of")
             raise OSError(errno.ENOSPC, "full")
 
