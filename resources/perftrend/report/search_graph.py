@@ -22,7 +22,7 @@ from pathlib import Path
 
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.model import Interval, Phase, Step, Trial
-from perftrend.report.folder import environment
+from perftrend.report.folder import render
 from perftrend.report.scale import Scale, ticks
 from perftrend.text import plain
 
@@ -81,7 +81,8 @@ def write(
     :param path: the file; its folder must exist.
     :raises OSError: if it cannot be written.
     """
-    html = _TEMPLATES.get_template("search.html").render(
+    html = render(
+        "search.html",
         title=plain(title),
         sentence=sentence(phases, loss_ratios),
         picture=svg(phases, loss_ratios),
@@ -109,7 +110,8 @@ def svg(phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: boo
     :param simulated: whether the picture states that no packet was sent.
     """
     picture = _Picture(phases, loss_ratios)
-    return _TEMPLATES.get_template("search.svg").render(
+    return render(
+        "search.svg",
         width=WIDTH,
         height=HEIGHT,
         left=LEFT,
@@ -284,6 +286,3 @@ def _has_ended_early(trial: Trial) -> bool:
 def _reason(step: Step) -> str:
     untrusted = doubt(step.trial)
     return plain(step.reason + (f"; not trusted: {untrusted}" if untrusted else ""))
-
-
-_TEMPLATES = environment()
