@@ -3,10 +3,7 @@
 Every step is stored before the next one begins, and every step can be repeated. Before a job is started
 again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
 
-Jobs may be limited to groups. There are two limits, both with the value of the setting
-``gerrit.jobs_per_day``: on the jobs that one user starts on one change in 24 hours, and on the answered
-requests that start no job. The reply to the first request beyond a limit contains the time when the next one
-is possible. Further ones are ignored while that reply is less than 24 hours old.
+Who may start jobs, and how many, is decided in :mod:`perftrend.listener.permissions`.
 """
 
 from __future__ import annotations
@@ -18,24 +15,22 @@ from http import HTTPStatus
 from itertools import groupby
 from typing import Any
 
-from perftrend.clients.gerrit import Account, AccountGroup, Comment, Gerrit, RefusedError, UnavailableError
+from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_validation import InvalidRequestError
 from perftrend.listener import request_extraction
 from perftrend.listener.health import Metrics
+from perftrend.listener.permissions import beyond_limit, limits_since, outside_groups, was_notified
 from perftrend.listener.runner import RequestRejectedError, Runner
 from perftrend.settings import GerritSettings
-from perftrend.store.requests import JOBS, Request, Requests, RequestState
+from perftrend.store.requests import Request, Requests, RequestState
 from perftrend.trigger import Refusal, Trigger
 
 _FOR_A_LINK = timedelta(seconds=20)
 """Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
 _NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
-
-DAY = timedelta(days=1)
-_STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED)
 
 Planner = Callable[[Request, Trigger], str]
 """Returns the plan of a job as a phrase; raises :class:`InvalidRequestError` if it cannot be
@@ -256,53 +251,3 @@ def reply_text(requests: Iterable[Request]) -> str:
     """
     known = [each for each in requests if each.state in _OF_STATE]
     return "\n\n".join(_OF_STATE[each.state](each) for each in known)
-
-
-def beyond_limit(today: Iterable[Request], *, most: int, starts: bool) -> str:
-    """Return a message if a user has reached a limit, otherwise an empty string.
-
-    :param today: requests of the same user on the same change that were decided in the last 24 hours.
-    :param most: maximum number of requests.
-    :param starts: whether the new request would start a job.
-    """
-    states = JOBS if starts else _STARTING_NOTHING
-    moments = sorted(each.decided for each in today if each.state in states and each.decided)
-    if len(moments) < most:
-        return ""
-    following = moments[-most] + DAY
-    what = (
-        f"{_count(most, 'job')} of yours on this change started in the last 24 hours"
-        if starts
-        else f"{_count(most, 'request')} of yours on this change started nothing in the last 24 hours"
-    )
-    return f"{what}, which is the maximum; the next is possible at {following:%Y-%m-%d %H:%M} UTC"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def was_notified(today: Iterable[Request]) -> bool:
-    """Return whether the user has already been notified of a limit."""
-    return any(each.state is RequestState.LIMITED for each in today)
-
-
-def outside_groups(
-    account: Account, groups: Sequence[str], groups_of: Callable[[Account], Iterable[AccountGroup]]
-) -> str:
-    """Return a message if a user may not start jobs, otherwise an empty string.
-
-    :param groups: names or identities of the groups that may start jobs; empty: all users may.
-    :param groups_of: returns the groups of an account.
-    """
-    if not groups:
-        return ""
-    found = groups_of(account)
-    if any(name in groups for group in found for name in (group.name, group.identity)):
-        return ""
-    return f"only members of {' or '.join(groups)} may start jobs here"
-
-
-def limits_since(now: datetime) -> datetime:
-    """Return the start of the 24 hours in which requests count towards the limits."""
-    return now - DAY
