@@ -163,6 +163,23 @@ class BuildCache:
         return self._folder / "staging" / key
 
 
+def read_build_times(folder: Path, profile: str) -> list[float]:
+    """Return the duration of each build in a cache, in seconds and in no order.
+
+    :param profile: the hash of the build configuration.
+    """
+    manifests = map(_read_manifest, folder.glob(f"kept/*-{profile}"))
+    return [manifest.took_s for manifest in manifests if manifest]
+
+
+def _read_manifest(entry: Path) -> Manifest | None:
+    """Return the manifest of an entry; None if there is none, or it is not valid."""
+    try:
+        return _TYPE.validate_json((entry / _MANIFEST).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
 def modification_time(path: Path) -> float:
     """Return when a file was last written, in seconds; 0 if it is gone."""
     try:

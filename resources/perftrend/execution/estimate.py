@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, log2
-from pathlib import Path
 from statistics import median
 
-from pydantic import TypeAdapter, ValidationError
-
-from perftrend.builds.cache import Manifest
+from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
+from perftrend.text import format_count
 
 START_S = 5.0
 """Time to start and configure the device."""
@@ -38,7 +36,6 @@ _BUILDS = 2
 
 _MINUTE_S, _HOUR_S = 60, 3600
 _FEW_HOURS = 3
-_MANIFEST = TypeAdapter(Manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ def format_duration(seconds: float) -> str:
     """Return a duration in words: ``14 minutes``, ``5 hours``."""
     minutes = max(1, ceil(seconds / _MINUTE_S))
     if seconds <= _FEW_HOURS * _HOUR_S:
-        return "1 minute" if minutes == 1 else f"{minutes} minutes"
+        return format_count(minutes, "minute")
     return f"{ceil(seconds / _HOUR_S)} hours"
 
 
@@ -163,12 +160,4 @@ def build_times_s(project: ProjectSettings) -> list[float]:
         profile = load(project.profile, project.profiles, project.parameters)
     except SettingsError:
         return []
-    manifests = project.builds.glob(f"kept/*-{profile.hash}/manifest.json")
-    return [found.took_s for found in map(_read_manifest, manifests) if found]
-
-
-def _read_manifest(file: Path) -> Manifest | None:
-    try:
-        return _MANIFEST.validate_json(file.read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_build_times(project.builds, profile.hash)
