@@ -153,3 +153,14 @@ def test_exit_codes_are_told_as_errors_has_them() -> None:
     codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
 
     assert codes == {int(code) for code in re.findall(r"^   \* - (\d+)$", page, re.MULTILINE)}
+
+
+def test_reverse_proxy_has_the_limits_of_the_dashboard() -> None:
+    text = (DOCS / "nginx.conf").read_text(encoding="utf-8")
+    usual = settings.DashboardSettings()
+
+    assert f"rate={usual.requests_per_second:g}r/s" in text
+    assert f"burst={usual.burst} " in text
+    assert f"client_max_body_size {usual.maximum_bytes // 1024**2}m;" in text
+    [read_s] = re.findall(r"proxy_read_timeout (\d+)s;", text)
+    assert int(read_s) > usual.database_timeout_s
