@@ -20,6 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
+from perftrend.store.claims import claim_row
 from perftrend.store.connection import read_transaction, savepoint, write_transaction
 from perftrend.store.schema import clusterings
 
@@ -129,37 +130,22 @@ class Clusterings:
     def claim(self, now: datetime) -> NewestClustering | None:
         """Claim a clustering that no process runs; None if there is nothing to do."""
         lapsed = (clusterings.c.state == ClusteringState.RUNNING) & (clusterings.c.until < now)
-        query = sa.select(clusterings).where((clusterings.c.state == ClusteringState.REQUESTED) | lapsed)
-        query = query.order_by(clusterings.c.asked).limit(1)
-        with read_transaction(self._engine) as connection:
-            # Most of the time there is nothing to do, and a reader does not wait for locks.
-            if connection.execute(query).first() is None:
-                return None
-        with write_transaction(self._engine) as connection:
-            row = connection.execute(query.with_for_update(skip_locked=True)).mappings().first()
-            if row is None:
-                return None
-            task = _clustering(row)
-            if task.attempts >= MOST_ATTEMPTS:
+        due = (clusterings.c.state == ClusteringState.REQUESTED) | lapsed
+
+        def begin(row: sa.RowMapping) -> Mapping[str, Any]:
+            if row["attempts"] >= MOST_ATTEMPTS:
                 stage = f"given up: {MOST_ATTEMPTS} processes ended over it; ask for fewer traces"
-                _change(
-                    connection,
-                    task.testbed,
-                    state=ClusteringState.FAILED,
-                    stage=stage,
-                    finished=now,
-                    token="",
-                )
-                return None
-            begun = replace(
-                task, state=ClusteringState.RUNNING, token=secrets.token_hex(8), until=now + LEASE,
-                attempts=task.attempts + 1, stage="begins",
-            )  # fmt: skip
-            _change(
-                connection, task.testbed, state=begun.state, token=begun.token, until=begun.until,
-                attempts=begun.attempts, stage=begun.stage,
-            )  # fmt: skip
-            return begun
+                return {"state": ClusteringState.FAILED, "stage": stage, "finished": now, "token": ""}
+            return {
+                "state": ClusteringState.RUNNING,
+                "token": secrets.token_hex(8),
+                "until": now + LEASE,
+                "attempts": row["attempts"] + 1,
+                "stage": "begins",
+            }
+
+        row = claim_row(self._engine, clusterings, due, first=clusterings.c.asked, change=begin)
+        return _clustering(row) if row and row["state"] == ClusteringState.RUNNING else None
 
     def beat(self, task: NewestClustering, stage: str, now: datetime) -> bool:
         """Store the current step, and renew the lease; False if it is cancelled or another process has it."""
@@ -278,5 +264,5 @@ def _change(connection: Connection, testbed: str, **columns: object) -> None:
     connection.execute(sa.update(clusterings).where(clusterings.c.testbed == testbed).values(**columns))
 
 
-def _clustering(row: sa.RowMapping) -> NewestClustering:
+def _clustering(row: Mapping[str, Any] | sa.RowMapping) -> NewestClustering:
     return NewestClustering(**{**row, "state": ClusteringState(row["state"])})

@@ -13,7 +13,7 @@ Therefore an archive is read again if its version has changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from perftrend.store.claims import claim_row
 from perftrend.store.connection import alone, read_transaction, savepoint, write_transaction
 from perftrend.store.schema import ingestions, patch_tests, read_archives, runs
 
@@ -102,24 +103,18 @@ class Ingestions:
         """Claim the ingestion that has been due for the longest time; None if there is none."""
         lapsed = (ingestions.c.state == IngestionState.RUNNING) & (ingestions.c.until < now)
         waits = (ingestions.c.state == IngestionState.WAITING) & (ingestions.c.due <= now)
-        query = sa.select(ingestions).where(waits | lapsed).order_by(ingestions.c.due).limit(1)
-        with read_transaction(self._engine) as connection:
-            # Most of the time there is nothing to do, and a reader does not wait for locks.
-            if connection.execute(query).first() is None:
-                return None
-        with write_transaction(self._engine) as connection:
-            row = connection.execute(query.with_for_update(skip_locked=True)).mappings().first()
-            if row is None:
-                return None
-            found = _ingestion(row)
-            claimed = replace(
-                found, state=IngestionState.RUNNING, attempts=found.attempts + 1, until=now + LEASE
-            )
-            change = sa.update(ingestions).where(ingestions.c.id == claimed.number)
-            connection.execute(
-                change.values(state=claimed.state, attempts=claimed.attempts, until=claimed.until)
-            )
-            return claimed
+        row = claim_row(
+            self._engine,
+            ingestions,
+            waits | lapsed,
+            first=ingestions.c.due,
+            change=lambda row: {
+                "state": IngestionState.RUNNING,
+                "attempts": row["attempts"] + 1,
+                "until": now + LEASE,
+            },
+        )
+        return _ingestion(row) if row else None
 
     def beat(self, claim: Ingestion, now: datetime) -> bool:
         """Renew the lease of a claim; False if another process has claimed the ingestion since."""

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
 from perftrend.store.alerts.items import subject_of
+from perftrend.store.claims import claim_row
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import outbox
 
@@ -65,14 +66,14 @@ class Outbox:
         for action, target in away:
             there = sa.true() if target is None else outbox.c.target == target
             due &= sa.not_((outbox.c.action == action) & there)
-        query = sa.select(outbox).where(due).order_by(outbox.c.id).limit(1).with_for_update(skip_locked=True)
-        with write_transaction(self._engine) as connection:
-            row = connection.execute(query).mappings().first()
-            if row is None:
-                return None
-            columns = {"due": now + LEASE, "attempts": row["attempts"] + 1}
-            connection.execute(sa.update(outbox).where(outbox.c.id == row["id"]).values(**columns))
-            return _message({**row, **columns})
+        row = claim_row(
+            self._engine,
+            outbox,
+            due,
+            first=outbox.c.id,
+            change=lambda row: {"due": now + LEASE, "attempts": row["attempts"] + 1},
+        )
+        return _message(row) if row else None
 
     def mark(self, message: Message, *, now: datetime) -> None:
         """Mark a message as sent, and record it in the activity log."""
