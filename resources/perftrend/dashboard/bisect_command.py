@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
 
 from perftrend import COMMAND
 from perftrend.dashboard import links
@@ -17,18 +18,19 @@ _TEST = re.compile(r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold))
 """Names of tests: frame size, cores, function of the device, kind of test; each part is also a tag."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bisection:
-    """The texts to copy for a bisection."""
+class Bisection(BaseModel):
+    """A bisection to copy; it is not started."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     old: str
     new: str
     comment: str
-    """Comment for the change of the newer commit in Gerrit."""
+    """To post in Gerrit, on the change of the newer commit."""
     command: str
-    """Command to run in a checkout of perftrend."""
+    """Starts the bisection from the command line."""
     change: str
-    """URL of the change of the newer commit; empty: not known."""
+    """URL of that change; empty: unknown."""
 
 
 def prepare(
@@ -53,7 +55,9 @@ def prepare(
     )
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", expression] if expression else []
-    return Bisection(old, new, comment, shlex.join(command), links.of_commit(new, settings))
+    return Bisection(
+        old=old, new=new, comment=comment, command=shlex.join(command), change=links.of_commit(new, settings)
+    )
 
 
 def _expression(key: TraceKey | None) -> str:

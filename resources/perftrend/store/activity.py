@@ -15,7 +15,7 @@ LONGEST_SUBJECT = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class ActivityEntry:
     """An action of a user."""
 
     number: int
@@ -56,7 +56,7 @@ class Activity:
 
     def newest(
         self, limit: int, subject: str | None = None, *, user: str | None = None, before: int | None = None
-    ) -> list[Act]:
+    ) -> list[ActivityEntry]:
         """Return the newest entries, the newest first.
 
         :param subject: only those of a subject.
@@ -71,4 +71,4 @@ class Activity:
         if before is not None:
             query = query.where(activity.c.number < before)
         with read_transaction(self._engine) as connection:
-            return [Act(**row) for row in connection.execute(query).mappings()]
+            return [ActivityEntry(**row) for row in connection.execute(query).mappings()]

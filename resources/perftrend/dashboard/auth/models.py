@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from perftrend.dashboard.auth.roles import MAXIMUM_NAME
 from perftrend.dashboard.auth.tokens import LONGEST_DAYS
+from perftrend.store.activity import ActivityEntry
 
 RoleName = Literal["viewer", "editor", "admin"]
 
@@ -76,20 +77,9 @@ class SignedOut(BaseModel):
     """URL for signing out at the provider as well; empty: not needed or not available."""
 
 
-class ActEntry(BaseModel):
-    """A change that a user made."""
-
-    number: int
-    moment: datetime
-    user: str
-    action: str
-    subject: str
-    detail: str
-
-
 class ActivityLog(BaseModel):
     """Changes that users made, newest first."""
 
-    acts: list[ActEntry]
+    acts: list[ActivityEntry]
     before: int | None
     """Value of the parameter ``before`` for the next older page; None: there are no older entries."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, cast
 
@@ -21,7 +20,6 @@ from perftrend.dashboard.auth import (
 )
 from perftrend.dashboard.auth.authorization import identity_of
 from perftrend.dashboard.auth.models import (
-    ActEntry,
     ActivityLog,
     MadeToken,
     Myself,
@@ -167,7 +165,7 @@ def activity(  # noqa: PLR0917 - FastAPI passes each by name
     """List the changes that users made, newest first."""
     # One more entry than is shown, to find out whether there is a next page.
     found = site.store.activity.newest(limit + 1, subject=subject or None, user=user or None, before=before)
-    shown = [ActEntry(**asdict(act)) for act in found[:limit]]
+    shown = found[:limit]
     model = ActivityLog(acts=shown, before=shown[-1].number if len(found) > limit else None)
     older = {"subject": subject or "", "user": user or "", "limit": limit, "before": model.before}
     return page(

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, MINIMUM_SIDE, TriageStatus
+from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.formats import plain
+from perftrend.store.activity import ActivityEntry
 
 WINDOW = 128
 """Default number of newest commits to cluster."""
@@ -224,35 +226,20 @@ class ClusterPage(BaseModel):
     """The newest clustering of each testbed that had one."""
 
 
-class ClusterAction(BaseModel):
-    """Action of a user."""
-
-    moment: datetime
-    user: str
-    action: str
-    detail: str
-
-
-class BisectCommands(BaseModel):
-    """Commands to find the commit of the step between the two measured commits."""
+class ClusterBisection(Bisection):
+    """A bisection of the commits between the two measured commits of the step."""
 
     git_log: str
-    """Lists all commits between them."""
-    comment: str
-    """Starts a bisection if you post it in Gerrit, on the change of the commit after the step."""
-    command: str
-    """Starts the bisection from the command line."""
-    change: str
-    """URL of that change; empty: unknown."""
+    """Command that lists all commits between them."""
 
 
 class ClusterDetail(BaseModel):
     """One cluster with all its members and its activity."""
 
     cluster: ClusterView
-    search: BisectCommands | None
+    search: ClusterBisection | None
     """None if a commit is unknown, or both are the same."""
-    activity: list[ClusterAction]
+    activity: list[ActivityEntry]
 
 
 class ClusteringRequest(ClusterOptions):

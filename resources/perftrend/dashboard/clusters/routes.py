@@ -16,7 +16,6 @@ from perftrend.dashboard.clusters import clustering
 from perftrend.dashboard.clusters.models import (
     LARGEST_NUMBER,
     Cancellation,
-    ClusterAction,
     ClusterDetail,
     ClusterEdits,
     ClusterFilter,
@@ -188,7 +187,7 @@ def cluster(
     model = ClusterDetail(
         cluster=cluster_views(site, [stored], whole=True)[0],
         search=prepare_bisect_commands(site, stored),
-        activity=[ClusterAction.model_validate(each, from_attributes=True) for each in entries],
+        activity=entries,
     )
     return page(
         request, "cluster.html", model, title=f"Cluster {identity}", start=start, shown=TRACES_PER_PAGE,

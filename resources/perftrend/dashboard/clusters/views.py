@@ -14,7 +14,7 @@ from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, TriageStatus
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.clusters.models import (
-    BisectCommands,
+    ClusterBisection,
     ClusteringView,
     ClusterMember,
     ClusterOptions,
@@ -103,7 +103,7 @@ def clustering_view(task: NewestClustering, *, joined: bool = False) -> Clusteri
     )
 
 
-def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> BisectCommands | None:
+def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> ClusterBisection | None:
     """Return the commands to find the commit of a step between the two measured commits.
 
     :returns: None if one of them is unknown, or both are the same.
@@ -120,12 +120,7 @@ def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> BisectC
     found = bisect_command.prepare(site.settings, cluster.testbed, nearest, older, newer)
     if found is None:
         return None
-    return BisectCommands(
-        git_log=f"git log --oneline {found.old}..{found.new}",
-        comment=found.comment,
-        command=found.command,
-        change=found.change,
-    )
+    return ClusterBisection(git_log=f"git log --oneline {found.old}..{found.new}", **dict(found))
 
 
 def explore_link(site: AppContext, cluster: StoredCluster) -> str:

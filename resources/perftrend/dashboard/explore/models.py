@@ -6,6 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from perftrend.dashboard.bisect_command import Bisection
+
 Number = float | None
 """Null if missing."""
 
@@ -191,18 +193,6 @@ class CommitModel(ResponsePart):
     """URL of its review; empty: unknown."""
 
 
-class BisectModel(ResponsePart):
-    """A bisection to copy; it is not started."""
-
-    old: str
-    new: str
-    comment: str
-    """To post in Gerrit, on the change of the newer commit."""
-    command: str
-    change: str
-    """URL of that change; empty: unknown."""
-
-
 class PointModel(ResponsePart):
     """The selected point."""
 
@@ -230,7 +220,7 @@ class PointModel(ResponsePart):
     """Commits measured after that one, the newest first."""
     git_log: str
     """A command that lists all commits between both."""
-    bisect: BisectModel | None
+    bisect: Bisection | None
     older: str | None
     """The page with the value before."""
     newer: str | None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 
 from perftrend.analysis.formula import NormalId, format_key, parse_trace_id
 from perftrend.dashboard import bisect_command, links
+from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.explore.lines import PointLine
-from perftrend.dashboard.explore.models import BisectModel, CommitModel, PointModel, RunModel
+from perftrend.dashboard.explore.models import CommitModel, PointModel, RunModel
 from perftrend.dashboard.explore.presenter import relative
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import Window
@@ -145,11 +145,10 @@ def _git_log(older: TileColumn | None, newer: TileColumn | None) -> str:
 
 def _bisect(
     settings: Settings, testbed: str, key: TraceKey | None, older: TileColumn | None, newer: TileColumn | None
-) -> BisectModel | None:
+) -> Bisection | None:
     if older is None or newer is None:
         return None
-    prepared = bisect_command.prepare(settings, testbed, key, older, newer)
-    return BisectModel(**asdict(prepared)) if prepared else None
+    return bisect_command.prepare(settings, testbed, key, older, newer)
 
 
 def _zoom_in_url(window: Window, state: ExploreState, column: int) -> str | None:

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.formats import plain
+from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import Item, Span
 
 LARGEST_NUMBER = 2**31 - 1
@@ -143,25 +145,6 @@ class CommitView(BaseModel):
     annotations: list[str]
 
 
-class BisectView(BaseModel):
-    """Comment and command that start a bisection."""
-
-    comment: str
-    """To post in Gerrit, on the change of the first changed commit."""
-    command: str
-    change: str
-    """URL of that change; empty: unknown."""
-
-
-class EntryView(BaseModel):
-    """Action on an item."""
-
-    moment: datetime
-    user: str
-    action: str
-    detail: str
-
-
 class SentView(BaseModel):
     """A message about an item."""
 
@@ -193,12 +176,12 @@ class ItemDetail(BaseModel):
     """Measured commits of the range, at most 100."""
     git_log: str
     """Command that lists all commits of the range; empty: the range is unknown."""
-    bisect: BisectView | None
+    bisect: Bisection | None
     explore: str
     """URL of the plot of exactly these traces."""
     alerts: list[FinderView]
     """The alerts that found it."""
-    activity: list[EntryView]
+    activity: list[ActivityEntry]
     messages: list[SentView]
 
 

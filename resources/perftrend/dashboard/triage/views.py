@@ -10,6 +10,7 @@ import numpy as np
 from perftrend.analysis.formula import format_key
 from perftrend.analysis.query import parse
 from perftrend.dashboard import bisect_command, links
+from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
@@ -17,9 +18,7 @@ from perftrend.dashboard.links import MOST_IDS
 from perftrend.dashboard.triage.delivery import is_given_up
 from perftrend.dashboard.triage.messages import name_of
 from perftrend.dashboard.triage.models import (
-    BisectView,
     CommitView,
-    EntryView,
     FinderView,
     ItemDetail,
     ItemView,
@@ -106,7 +105,7 @@ def item_detail(site: AppContext, item: Item) -> ItemDetail:
             for each in store.alerts.items.alerts(item.identity)
             if each in alerts
         ],
-        activity=[EntryView.model_validate(each, from_attributes=True) for each in subject],
+        activity=subject,
         messages=[
             SentView(
                 alert=alerts.get(each.alert, "a deleted alert"),
@@ -162,14 +161,13 @@ def _commits(site: AppContext, item: Item) -> list[CommitView]:
     ]
 
 
-def _bisection(site: AppContext, now: Traces, item: Item) -> BisectView | None:
+def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
     if item.kind not in _CHANGES:
         return None
     trace = now.by_hash.get(item.trace)
     older = TileColumn(item.span.last_good_revision, item.span.last_good, ())
     newer = TileColumn(item.span.first_changed_revision, item.span.first_changed, ())
-    found = bisect_command.prepare(site.settings, item.testbed, trace.key if trace else None, older, newer)
-    return BisectView(comment=found.comment, command=found.command, change=found.change) if found else None
+    return bisect_command.prepare(site.settings, item.testbed, trace.key if trace else None, older, newer)
 
 
 def _trace(now: Traces, finding: StoredFinding) -> TraceView:
