@@ -18,6 +18,7 @@ from statistics import median
 from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
+from perftrend.measure.procedure import MrrPlan, SearchPlan
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
@@ -74,12 +75,11 @@ def of_run(keys: Iterable[TraceKey], spec: Specification, settings: Settings) ->
 
 
 def _of_test(metrics: frozenset[str], spec: Specification, settings: Settings) -> Duration:
-    trial, starts = settings.trial, settings.trial.starts or spec.mrr.starts
-    multiplicity = trial.multiplicity or spec.mrr.multiplicity
     if metrics == {"mrr"}:
-        trials_s = multiplicity * (trial.duration_s or spec.mrr.duration_s)
-        starts_s = min(starts, multiplicity) * START_S
-        return Duration(trials_s + starts_s, trial.attempts * trials_s + starts_s)
+        mrr = MrrPlan.complete(settings.trial, spec.mrr)
+        trials_s = mrr.multiplicity * mrr.duration_s
+        starts_s = min(mrr.starts, mrr.multiplicity) * START_S
+        return Duration(trials_s + starts_s, mrr.attempts * trials_s + starts_s)
     if "soak" in metrics:
         soak_s = settings.soak.total_duration_s + START_S
         return Duration(soak_s, soak_s)
@@ -91,11 +91,10 @@ def _search_s(metrics: frozenset[str], spec: Specification, settings: Settings) 
 
     A binary search predicts nothing: it halves an interval that reaches almost down to 0.
     """
-    search = settings.search
-    trial_s = search.final_duration_s or spec.search.final_duration_s
+    search = SearchPlan.complete(settings.search, spec.search)
     halvings = ceil(-log2(search.relative_width))
     trials = halvings if search.strategy == "binary" else 2 * search.trials_per_bound
-    return min(len(metrics) * trials * trial_s, search.timeout_s)
+    return min(len(metrics) * trials * search.final_duration_s, search.timeout_s)
 
 
 def _trending(once: Duration, _: Settings) -> Duration:

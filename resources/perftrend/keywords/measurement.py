@@ -96,37 +96,16 @@ class MeasuringKeywords:
         return Procedure(self._testbed().testbed, output / "counters" / f"{name}.json", output)
 
     def _mrr_plan(self) -> MrrPlan:
-        settings, usual = self._testbed().settings.trial, self._testbed().testbed.spec.mrr
-        return MrrPlan(
-            duration_s=settings.duration_s or usual.duration_s,
-            multiplicity=settings.multiplicity or usual.multiplicity,
-            starts=settings.starts or usual.starts,
-        )
+        opened = self._testbed()
+        return MrrPlan.complete(opened.settings.trial, opened.testbed.spec.mrr)
 
     def _search_plan(self) -> SearchPlan:
-        settings, usual = self._testbed().settings.search, self._testbed().testbed.spec.search
-        return SearchPlan(
-            initial_duration_s=settings.initial_duration_s or usual.initial_duration_s,
-            final_duration_s=settings.final_duration_s or usual.final_duration_s,
-            relative_width=settings.relative_width,
-            loss_ratios=settings.goals,
-            minimum_pps=settings.minimum_pps or usual.minimum_pps,
-            intermediate_phases=settings.intermediate_phases,
-            timeout_s=settings.timeout_s,
-            strategy=settings.strategy,
-            trials_per_bound=settings.trials_per_bound,
-            exceed_ratio=settings.exceed_ratio,
-        )
+        opened = self._testbed()
+        return SearchPlan.complete(opened.settings.search, opened.testbed.spec.search)
 
     def _soak_plan(self) -> SoakPlan:
-        settings = self._testbed().settings.soak
-        return SoakPlan(
-            total_duration_s=settings.total_duration_s,
-            trial_duration_s=settings.trial_duration_s,
-            target_loss_ratio=settings.target_loss_ratio,
-            credibility=settings.credibility,
-            minimum_pps=self._search_plan().minimum_pps,
-        )
+        soak = self._testbed().settings.soak
+        return SoakPlan(**soak.model_dump(), minimum_pps=self._search_plan().minimum_pps)
 
     def _set_test_message(self, measurement: Measurement) -> None:
         BuiltIn().set_test_message(message.render(measurement))

@@ -1,7 +1,8 @@
 """Procedures of a performance test on an open testbed: MRR, searches, soak and hold, with counters.
 
-Each kind of measurement has a plan with its parameters. The device must be started and the traffic selected
-before. The result is one :class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
+Each kind of measurement has a plan with its parameters; most are settings, or values of the testbed file for
+settings that are not given. The device must be started and the traffic selected before. The result is one
+:class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
@@ -31,48 +32,47 @@ from perftrend.measure.search import (
     soak,
     within,
 )
+from perftrend.measure.specification import MrrFile, SearchFile
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
+from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 
-@dataclass(frozen=True, slots=True)
-class MrrPlan:
-    """Plan of an MRR measurement."""
+class MrrPlan(TrialSettings):
+    """The settings of trials, complete for an MRR measurement."""
 
     duration_s: float
     multiplicity: int
     starts: int
 
+    @classmethod
+    def complete(cls, settings: TrialSettings, usual: MrrFile) -> Self:
+        """Return a plan by the settings, and by the testbed file for those that are not given."""
+        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
 
-@dataclass(frozen=True, slots=True)
-class SearchPlan:
-    """Plan of a search for NDR and PDR."""
+
+class SearchPlan(SearchSettings):
+    """The settings of searches, complete for a search for NDR and PDR."""
 
     initial_duration_s: float
     final_duration_s: float
-    relative_width: float
-    loss_ratios: Mapping[str, float]
-    """Loss ratio that each rate allows, by its name, in ascending order: ``{"ndr": 0.0, "pdr": 0.005}``."""
     minimum_pps: float
-    intermediate_phases: int
-    timeout_s: float | None
-    strategy: str
-    """``predictive`` or ``mdr`` for an MDR search, or ``binary``."""
-    trials_per_bound: int = 1
-    exceed_ratio: float = 0.0
-    """Fraction of the trials of a bound that may fail while the bound still passes."""
+
+    @classmethod
+    def complete(cls, settings: SearchSettings, usual: SearchFile) -> Self:
+        """Return a plan by the settings, and by the testbed file for those that are not given."""
+        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of the MDR search that are settings of the same name."""
+        return self.model_dump(exclude={"loss_ratio", "loss_ratios"})
 
 
-@dataclass(frozen=True, slots=True)
-class SoakPlan:
-    """Plan of a soak test, which estimates the critical load."""
+class SoakPlan(SoakSettings):
+    """The settings of soak tests, and the lowest rate of a search."""
 
-    total_duration_s: float
-    trial_duration_s: float
-    """Duration of the first trial; each further trial is slightly longer."""
-    target_loss_ratio: float
-    credibility: float
     minimum_pps: float
 
 
@@ -136,12 +136,12 @@ class Procedure:
             measurement with every trial and the bounds known so far.
         """
         if plan.strategy == "binary":
-            return replace(self._by_binary_search("ndrpdr", plan.loss_ratios, plan), strategy=plan.strategy)
-        return self._by_mdr_search(plan.loss_ratios, plan, on_step)
+            return replace(self._by_binary_search("ndrpdr", plan.goals, plan), strategy=plan.strategy)
+        return self._by_mdr_search(plan.goals, plan, on_step)
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
         """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
-        return self._by_binary_search("binary", {metric: plan.loss_ratios[metric]}, plan)
+        return self._by_binary_search("binary", {metric: plan.goals[metric]}, plan)
 
     def _by_mdr_search(
         self, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None
@@ -150,18 +150,10 @@ class Procedure:
         try:
             result = mdr_search(
                 self._create_recording_measure(accepted, deviation=WIDTH_PART * plan.relative_width),
-                minimum_pps=plan.minimum_pps,
                 maximum_pps=self._testbed.maximum_pps,
                 loss_ratios=tuple(goals.values()),
-                initial_duration_s=plan.initial_duration_s,
-                final_duration_s=plan.final_duration_s,
-                relative_width=plan.relative_width,
-                intermediate_phases=plan.intermediate_phases,
-                timeout_s=plan.timeout_s,
-                trials_per_bound=plan.trials_per_bound,
-                exceed_ratio=plan.exceed_ratio,
-                strategy=plan.strategy,
                 on_step=on_step,
+                **plan.options,
             )
         except SearchTimeoutError as error:
             if not isinstance(error.result, SearchResult) or not error.result.is_any_found:
@@ -216,12 +208,8 @@ class Procedure:
         before = self._testbed.counters()
         result = soak(
             self._create_progress_measure("soak", plan.total_duration_s, on_step),
-            minimum_pps=plan.minimum_pps,
             maximum_pps=self._testbed.maximum_pps,
-            target_loss_ratio=plan.target_loss_ratio,
-            trial_duration_s=plan.trial_duration_s,
-            total_duration_s=plan.total_duration_s,
-            credibility=plan.credibility,
+            **plan.model_dump(),
         )
         self._collect("soak", result.critical_pps, before)
         invalid = result.invalid or self._testbed.generator_limit(result.critical_pps)

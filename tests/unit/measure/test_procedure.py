@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -16,18 +16,10 @@ from perftrend.measure.procedure import HoldPlan, MrrPlan, Procedure, SearchPlan
 from perftrend.measure.search import TrialProgress
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
+from perftrend.settings.sections import SearchSettings, TrialSettings
 
 HARD = {"critical_pps": "10e6", "jitter": "0", "seed": "1"}
-SEARCH = SearchPlan(
-    initial_duration_s=1,
-    final_duration_s=30,
-    relative_width=0.005,
-    loss_ratios={"ndr": 0.0, "pdr": 0.005},
-    minimum_pps=20_000,
-    intermediate_phases=2,
-    timeout_s=None,
-    strategy="predictive",
-)
+SEARCH = SearchPlan(initial_duration_s=1, final_duration_s=30, minimum_pps=20_000, timeout_s=1e6)
 SOAK = SoakPlan(
     total_duration_s=120,
     trial_duration_s=5,
@@ -35,8 +27,14 @@ SOAK = SoakPlan(
     credibility=0.95,
     minimum_pps=20_000,
 )
+Plan = TypeVar("Plan", SearchPlan, SoakPlan)
 NDR, PDR = 10e6, 10e6 / 0.995
 """Where a hard knee at 10 Mpps begins to lose anything, and to lose half a percent."""
+
+
+def changed(plan: Plan, **values: object) -> Plan:
+    """Return a plan with other values, which need not be valid."""
+    return plan.model_copy(update=values)
 
 
 @pytest.fixture
@@ -120,7 +118,7 @@ def test_binary_search_agrees(procedure: Procedure, metric: str, truth: float) -
 
 
 def test_ndr_and_pdr_are_found_by_binary_search(procedure: Procedure) -> None:
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary"))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy="binary"))
 
     for name, truth in (("ndr", NDR), ("pdr", PDR)):
         assert measurement.intervals[name].lower <= truth * (1 + 1e-9)
@@ -138,7 +136,7 @@ def test_ndr_and_pdr_are_found_by_binary_search(procedure: Procedure) -> None:
 def test_further_pdr_is_found_in_the_same_search(procedure: Procedure, strategy: str) -> None:
     goals = {"ndr": 0.0, "pdr": 0.005, "pdr_0.1": 0.1}
 
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, loss_ratios=goals, strategy=strategy))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, loss_ratios=(0.1,), strategy=strategy))
 
     further = measurement.intervals["pdr_0.1"]
     assert (list(goals), goals, "") == (
@@ -154,7 +152,7 @@ def test_binary_search_that_runs_out_of_time_tells_what_it_found(procedure: Proc
     """The time that a search for NDR alone takes is too short for PDR as well."""
     ndr_s = sum(trial.elapsed_s for trial in procedure.binary("ndr", SEARCH).trials)
 
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary", timeout_s=ndr_s))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy="binary", timeout_s=ndr_s))
 
     ndr, pdr = measurement.intervals["ndr"], measurement.intervals["pdr"]
     assert ("", "") == (measurement.invalid, ndr.invalid)
@@ -162,7 +160,7 @@ def test_binary_search_that_runs_out_of_time_tells_what_it_found(procedure: Proc
 
 
 def test_binary_search_that_finds_nothing_in_time_is_not_valid(procedure: Procedure) -> None:
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy="binary", timeout_s=1))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy="binary", timeout_s=1))
 
     assert "search not finished after" in measurement.invalid
 
@@ -178,7 +176,7 @@ def test_binary_search_for_pdr_looks_up_to_what_the_loss_ratio_allows(procedure:
 @pytest.mark.parametrize("strategy", ["mdr", "predictive"])
 def test_search_tells_the_mrr_that_it_begins_with(procedure: Procedure, strategy: str) -> None:
     """10 Mpps come back of a device that forwards so much, however early the trial ended."""
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy=strategy))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy=strategy))
 
     assert NDR == pytest.approx(measurement.mrr_pps, rel=1e-3)
     assert NDR == pytest.approx(procedure.binary("pdr", SEARCH).mrr_pps, rel=1e-3)
@@ -195,7 +193,7 @@ def test_device_below_the_lowest_rate_has_no_valid_ndr(testbed: Testbed, procedu
 
 def test_search_that_takes_too_long_is_an_error(procedure: Procedure) -> None:
     with pytest.raises(SearchTimeoutError):
-        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=1e-9))
+        procedure.ndr_and_pdr(changed(SEARCH, timeout_s=1e-9))
 
 
 @pytest.mark.parametrize("starts", [1, 3])
@@ -298,12 +296,12 @@ def test_search_that_takes_too_long_says_what_was_known_by_then(procedure: Proce
     with pytest.raises(
         SearchTimeoutError, match=r"bounds so far, not confirmed: NDR \d+ to \d+ pps, PDR \d+ to"
     ):
-        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=20))
+        procedure.ndr_and_pdr(changed(SEARCH, timeout_s=20))
 
 
 def test_pdr_that_was_found_outlives_a_search_that_takes_too_long(procedure: Procedure) -> None:
     """PDR is bounded after 46 s; the trial for NDR would begin after 40 s."""
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, timeout_s=40))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, timeout_s=40))
 
     assert "" == measurement.invalid
     assert "" == measurement.intervals["pdr"].invalid
@@ -352,7 +350,7 @@ def test_search_is_followed_step_by_step(procedure: Procedure) -> None:
 
 def test_search_that_takes_too_long_keeps_its_trials(procedure: Procedure) -> None:
     with pytest.raises(SearchTimeoutError) as failure:
-        procedure.ndr_and_pdr(replace(SEARCH, timeout_s=20))
+        procedure.ndr_and_pdr(changed(SEARCH, timeout_s=20))
 
     known = failure.value.result
     assert isinstance(known, Measurement)
@@ -370,7 +368,7 @@ def test_search_follows_the_strategy_asked_for_and_tells_it(
     strategy: str, halving: bool, procedure: Procedure
 ) -> None:
     """The documented search alone has phases between, each of half the width."""
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, strategy=strategy))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy=strategy))
 
     assert strategy == measurement.strategy
     assert halving == ("intermediate 2" in {phase.name for phase in measurement.phases})
@@ -380,7 +378,7 @@ def test_unknown_strategy_is_refused_before_anything_is_measured(
     procedure: Procedure, testbed: Testbed
 ) -> None:
     with pytest.raises(SettingsError, match="'mrd' is unknown; did you mean 'mdr'"):
-        procedure.ndr_and_pdr(replace(SEARCH, strategy="mrd"))
+        procedure.ndr_and_pdr(changed(SEARCH, strategy="mrd"))
 
     assert [] == testbed.trials.trials
 
@@ -391,7 +389,7 @@ def test_search_by_several_trials_tells_what_comes_back_of_its_lower_bounds(
     """Of three trials one may fail: two that pass decide."""
     testbed.start_device({**HARD, "jitter": "0.003"})
 
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, trials_per_bound=3, exceed_ratio=0.4))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, trials_per_bound=3, exceed_ratio=0.4))
 
     ndr, pdr = (measurement.intervals[name].lower for name in ("ndr", "pdr"))
     conditional = measurement.conditional_throughput_pps
@@ -411,13 +409,13 @@ def test_interval_that_is_not_valid_has_no_conditional_throughput(
 ) -> None:
     testbed.start_device({**HARD, "critical_pps": "1000"})
 
-    measurement = procedure.ndr_and_pdr(replace(SEARCH, trials_per_bound=3))
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, trials_per_bound=3))
 
     assert {} == measurement.conditional_throughput_pps
 
 
 def test_soak_holds_the_truth(procedure: Procedure) -> None:
-    measurement = procedure.soak(replace(SOAK, total_duration_s=300))
+    measurement = procedure.soak(changed(SOAK, total_duration_s=300))
 
     load, interval = measurement.critical_load, measurement.intervals["soak"]
     assert load is not None
@@ -439,7 +437,7 @@ def test_soak_takes_the_time_that_it_is_given(procedure: Procedure) -> None:
 
 
 def test_soak_below_the_lowest_rate_is_not_valid(procedure: Procedure) -> None:
-    measurement = procedure.soak(replace(SOAK, minimum_pps=11e6))
+    measurement = procedure.soak(changed(SOAK, minimum_pps=11e6))
 
     assert "the critical load is below it" in measurement.invalid
     assert measurement.invalid == measurement.intervals["soak"].invalid
@@ -458,7 +456,7 @@ def test_soak_and_hold_are_followed_trial_by_trial(procedure: Procedure) -> None
     soaked: list[TrialProgress] = []
     held: list[TrialProgress] = []
 
-    procedure.soak(replace(SOAK, total_duration_s=16), on_step=soaked.append)
+    procedure.soak(changed(SOAK, total_duration_s=16), on_step=soaked.append)
     procedure.hold(HoldPlan(rate_pps=9e6, duration_s=60, slices=3), on_step=held.append)
 
     assert [("soak", 11.0), ("soak", 5.9), ("soak", 0.7)] == [
@@ -522,3 +520,13 @@ def test_counters_are_collected_over_a_soak_and_over_a_hold(procedure: Procedure
     sent = {name: section["after"]["generator"]["sent"] for name, section in sections.items()}
     assert 9e6 * 60 == pytest.approx(sent["hold"] - sections["hold"]["before"]["generator"]["sent"], abs=3)
     assert sent["soak"] == sections["hold"]["before"]["generator"]["sent"]
+
+
+def test_settings_precede_the_testbed_file() -> None:
+    usual = specification.load("simulated")
+    mrr = MrrPlan.complete(TrialSettings(multiplicity=3), usual.mrr)
+    search = SearchPlan.complete(SearchSettings(final_duration_s=7), usual.search)
+
+    assert (3, usual.mrr.duration_s, usual.mrr.starts) == (mrr.multiplicity, mrr.duration_s, mrr.starts)
+    assert (7, usual.search.initial_duration_s) == (search.final_duration_s, search.initial_duration_s)
+    assert usual.search.minimum_pps == search.minimum_pps
