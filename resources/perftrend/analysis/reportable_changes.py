@@ -57,6 +57,14 @@ OBVIOUS_DEVIATIONS = 10.0
 
 BY_MEMORY = "which can be noise, since runs resemble those before"
 PERHAPS_OUTLIER = "which may be an outlier: the next runs decide"
+_LEAST_VISITS = 2
+"""One return may be a change that was undone."""
+_PART = 0.5
+"""Fraction of a step: a level at or beyond this part of the way counts as reached."""
+_LEVEL_RUNS = 3
+"""Fewer runs are bad runs, not a level: the trace has not left its level for them."""
+_LASTING = 5.0
+"""A stay longer than this number of average earlier visits is not a visit: by chance one of 150 is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,16 +299,6 @@ def _has_moved_on(old: Change, new: Change) -> bool:
     """Whether the trend went on, in the direction of the change, by more than half of the step."""
     step = new.after - new.before
     return math.copysign(1, step) * (new.after - old.after) > abs(step) / 2
-
-
-_LEAST_VISITS = 2
-"""One return may be a change that was undone."""
-_PART = 0.5
-"""Fraction of a step: a level at or beyond this part of the way counts as reached."""
-_LEVEL_RUNS = 3
-"""Fewer runs are bad runs, not a level: the trace has not left its level for them."""
-_LASTING = 5.0
-"""A stay longer than this number of average earlier visits is not a visit: by chance one of 150 is."""
 
 
 def visits(groups: Sequence[Group], index: int, samples: Samples) -> list[int]:

@@ -30,6 +30,11 @@ from perftrend.model import Better, Direction, Samples
 
 CONFIRMING_RUNS = 3
 """The number of runs that make a new level."""
+FAR = 4.5
+"""Sigmas from the median from which on a run counts as far off: one of 150,000 normal ones does."""
+EDGE = 3.0
+"""Sigmas up to which a run is within the noise."""
+_MAD_TO_SIGMA = 1.4826
 
 
 class DetectorState(StrEnum):
@@ -177,15 +182,6 @@ def _find_suspected(sigmas: Samples, better: Better, vigilance: Vigilance) -> tu
 def _level(values: Samples) -> float:
     """Return the average of runs without those far off."""
     return float(values[np.abs(sigmas_off(values)) < FAR].mean())
-
-
-FAR = 4.5
-"""Sigmas from the median from which on a run counts as far off: one of 150,000 normal ones does."""
-
-EDGE = 3.0
-"""Sigmas up to which a run is within the noise."""
-
-_MAD_TO_SIGMA = 1.4826
 
 
 def sigmas_off(values: Samples) -> Samples:

@@ -37,6 +37,7 @@ _NO_ANSWER = -1
 """smtplib's code for a server that closed the connection instead of replying."""
 _TEMPORARY = range(400, 500)
 _PORTS = range(1, 65536)
+_OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError)
 
 
 class MailRefusedError(ServiceError):
@@ -182,9 +183,6 @@ class _TlsConversation(_Conversation, smtplib.SMTP_SSL):
         smtplib.SMTP_SSL.__init__(
             self, server.host, server.port, timeout=server.timeout_s, context=server.tls_context()
         )
-
-
-_OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError)
 
 
 def _may_pass(error: BaseException) -> bool:

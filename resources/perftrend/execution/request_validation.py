@@ -28,6 +28,9 @@ _PLACEHOLDER_TAGS = "TAGS"
 _PLACEHOLDER_HASH = "HASH"
 _LONGEST_REASON = 300
 _MRR = "mrr"
+_SOAK = "soak"
+_OPERATORS = re.compile("(AND|OR|NOT)")
+_PATTERN = re.compile(r"[*?\[\]]")
 
 
 class Ancestry(Protocol):
@@ -207,11 +210,6 @@ def _invalid_request(trigger: Trigger, reason: str, right: Trigger) -> InvalidRe
     plain = " ".join(reason.split())
     cut = plain if len(plain) <= _LONGEST_REASON else f"{plain[:_LONGEST_REASON]}…"
     return InvalidRequestError(Refusal(str(trigger), cut.rstrip("."), str(right)))
-
-
-_SOAK = "soak"
-_OPERATORS = re.compile("(AND|OR|NOT)")
-_PATTERN = re.compile(r"[*?\[\]]")
 
 
 def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:

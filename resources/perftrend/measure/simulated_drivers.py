@@ -24,6 +24,8 @@ _RULE_COST = 0.02
 
 _FORWARDINGS = ("ip4", "l2")
 _MOST = 2**32 - 1
+_ANSWERS = {"yes": True, "no": False}
+_DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
 
 
 def _natural(text: str) -> int:
@@ -39,7 +41,6 @@ def _whether(text: str) -> bool:
     return _ANSWERS[text]
 
 
-_ANSWERS = {"yes": True, "no": False}
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "critical_pps": float,
     "knee": str,
@@ -66,7 +67,6 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "poisson": _whether,
     "seed": _natural,
 }
-_DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
 
 
 class SimulatedWiring(NoWiring):

@@ -26,6 +26,12 @@ from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import clusters, renamed_traces, traces
 from perftrend.text import format_count
 
+LOG_USER = "clustering"
+"""The user of found clusters in the activity log."""
+_AT_ONCE = 1000
+"""Values in one condition of a query."""
+_LIGHT = tuple(column for column in clusters.c if column.name != "members")
+
 
 @dataclass(frozen=True, slots=True)
 class StoredCluster:
@@ -83,14 +89,6 @@ class ClusterEditResult:
     def done(self) -> bool:
         """Whether the clusters are now as the edit states."""
         return not (self.refused or self.gone)
-
-
-LOG_USER = "clustering"
-"""The user of found clusters in the activity log."""
-
-_AT_ONCE = 1000
-"""Values in one condition of a query."""
-_LIGHT = tuple(column for column in clusters.c if column.name != "members")
 
 
 class Clusters:

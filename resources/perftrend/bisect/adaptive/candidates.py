@@ -21,6 +21,9 @@ import numpy as np
 from perftrend.analysis.comparison.observations import Floats
 from perftrend.bisect.history import CommitHistory, members
 
+_QUANTILES = (0.25, 0.5, 0.75)
+_CACHE_SIZE = 4096
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspects:
@@ -104,10 +107,6 @@ class Suspects:
 
     def _within(self, changed: int) -> list[int]:
         return [at for at, chosen in enumerate(self.classes) if not chosen & ~changed]
-
-
-_QUANTILES = (0.25, 0.5, 0.75)
-_CACHE_SIZE = 4096
 
 
 @lru_cache(_CACHE_SIZE)

@@ -54,6 +54,8 @@ DRIFTS, DRIFT_WEIGHTS = (0.05, 0.7, 2.5), (0.5, 0.3, 0.2)
 """In per cent per square root of an hour."""
 DEVIATIONS = (0.1, 0.3, 0.6, 1.0, 1.6, 2.6, 5.0, 10.0, 22.0)
 """Deviations between runs, in per cent, for tests without a history."""
+_FAILS, _WORKS = 0.02, 0.08
+"""a and b: a fifth of all levels fails, and most levels always or never fail."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -330,10 +332,6 @@ def _two(ratios: Sequence[Likelihood], prior: Hypotheses) -> Floats:
         alone = alone + _some(each.one)
     lacking = np.logaddexp(alone[prior.first], alone[prior.second]) + none_affected
     return _less(np.logaddexp(total, 2 * none_affected), lacking) - 2 * math.log(-math.expm1(none_affected))
-
-
-_FAILS, _WORKS = 0.02, 0.08
-"""a and b: a fifth of all levels fails, and most levels always or never fail."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

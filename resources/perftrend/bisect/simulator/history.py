@@ -15,6 +15,13 @@ from perftrend.bisect.state import CommitRange, RangeCommit
 
 Random = np.random.Generator
 _STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "recording")
+OLD = "0" * 40
+"""The commit that a range begins after."""
+_LONGEST_BRANCH = 6
+_GOES_ON = 0.5
+"""Probability that the mainline continues alongside a branch."""
+_STRETCH = 4.0
+"""Commits that do not build come in stretches of this length on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +123,6 @@ class SimulatedHistory:
             if each not in self.broken:
                 alike &= contained if contained & bit else ~contained
         return history.hashes(alike)
-
-
-OLD = "0" * 40
-"""The commit that a range begins after."""
-_LONGEST_BRANCH = 6
-_GOES_ON = 0.5
-"""Probability that the mainline continues alongside a branch."""
-_STRETCH = 4.0
-"""Commits that do not build come in stretches of this length on average."""
 
 
 def commits(size: int, branches: float, random: np.random.Generator) -> tuple[RangeCommit, ...]:

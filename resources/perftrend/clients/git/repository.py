@@ -22,6 +22,7 @@ _REF = re.compile(r"refs/[A-Za-z0-9_][A-Za-z0-9._+@/-]*[A-Za-z0-9_]")
 _FORMAT = "%H%x00%P%x00%an%x00%ct%x00%s"
 _CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
 _CANDIDATES = 4
+_CHECKOUT_S = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +239,6 @@ def _commits(output: str) -> Iterator[Commit]:
         name, parents, author, seconds, subject = line.split("\0", 4)
         moment = datetime.fromtimestamp(int(seconds), UTC)
         yield Commit(name, tuple(parents.split()), subject, author, moment)
-
-
-_CHECKOUT_S = 1800.0
 
 
 @contextmanager

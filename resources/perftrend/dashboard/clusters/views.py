@@ -29,6 +29,8 @@ from perftrend.store.tiles import TileColumn
 
 _LONGEST_ADDRESS = 8000
 """Maximum length of a link with trace ids; servers and proxies reject much longer ones."""
+WIDTH, HEIGHT = 640, 120
+_MARGIN = 8
 
 
 def cluster_views(
@@ -172,10 +174,6 @@ def _link(site: AppContext, commit: str) -> str:
 def _is_run(commit: str) -> bool:
     """Return whether a commit is unknown, and replaced by the run that measured it."""
     return commit.startswith("run-")
-
-
-WIDTH, HEIGHT = 640, 120
-_MARGIN = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,14 @@ _NONCE_LIFE = timedelta(days=7)
 _JOB = "perftrend-compare"
 # Two concurrent requests must not both find that Gerrit does not have the message yet.
 _ONE_AT_A_TIME = threading.Lock()
+_CELLS = 15
+"""Maximum number of lines of the table."""
+_LONGEST = 60
+"""Maximum number of characters of a name."""
+_INDENT = "    "
+_HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
+_RIGHT = frozenset({2, 3, 4})
+_SHOWN = ("worse", "better")
 
 
 def digest_of(text: str) -> str:
@@ -73,16 +81,6 @@ def post(
         site.store.activity.record(user, "posted", f"change {change.number}", detail)
     page = gerrit.page(change)
     return PostedEntry(change=change.number, patch_set=patch_set, page=page, is_new=posted.is_new)
-
-
-_CELLS = 15
-"""Maximum number of lines of the table."""
-_LONGEST = 60
-"""Maximum number of characters of a name."""
-_INDENT = "    "
-_HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
-_RIGHT = frozenset({2, 3, 4})
-_SHOWN = ("worse", "better")
 
 
 def message(comparison: PairComparison, *, ratio: Ratio, user: str, link: str) -> str:

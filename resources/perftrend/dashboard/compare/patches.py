@@ -30,6 +30,13 @@ MOST_LISTED = 50
 """Maximum number of tests that are offered; the newest ones."""
 _BUILD = re.compile(r"(.{1,255})/([1-9][0-9]{0,8})", re.ASCII)
 _PATCH_SET = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,5})", re.ASCII)
+REPORT = "artifact/report/perftest.json"
+"""Path of the report in a build on Jenkins."""
+_CACHE_SIZE = 16
+_PATIENCE_S = 10.0
+"""Maximum time that a page waits for a server that does not respond."""
+_NAME = re.compile(r"([\w.-]{1,100}(?:/[\w.-]{1,100}){0,5})/([1-9][0-9]{0,8})", re.ASCII)
+_ADDRESS = re.compile(r"((?:job/[^/?#]+/)+)([1-9][0-9]{0,8})(?:/.*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +162,6 @@ def _average_rounds(rounds: Trials) -> PatchSamples:
     several = len(rounds) > 1
     error, freedom = noise_of_samples([float(np.mean(each)) for each in rounds] if several else samples)
     return PatchSamples(float(np.mean(samples)), error, freedom, len(samples))
-
-
-REPORT = "artifact/report/perftest.json"
-"""Path of the report in a build on Jenkins."""
-_CACHE_SIZE = 16
-_PATIENCE_S = 10.0
-"""Maximum time that a page waits for a server that does not respond."""
-_NAME = re.compile(r"([\w.-]{1,100}(?:/[\w.-]{1,100}){0,5})/([1-9][0-9]{0,8})", re.ASCII)
-_ADDRESS = re.compile(r"((?:job/[^/?#]+/)+)([1-9][0-9]{0,8})(?:/.*)?", re.ASCII)
 
 
 def parse_build(text: str, jenkins: str) -> tuple[str, int]:

@@ -27,6 +27,9 @@ from perftrend.errors import FormulaError
 from perftrend.store.tiles import columns_of_point
 from perftrend.store.tiles import newest as newest_tile
 
+MOST_VALUES = 40
+"""Maximum number of values that are offered for a parameter."""
+
 
 def explore(site: AppContext, state: ExploreState) -> Explore:
     """Return the response to a state.
@@ -129,10 +132,6 @@ def _point(window: Window, place: int) -> AxisPoint:
     covered = window.columns_of(place)
     last = window.axis.columns[covered.stop - 1]
     return AxisPoint(column=covered.start, columns=len(covered), commit=last.revision, started=last.started)
-
-
-MOST_VALUES = 40
-"""Maximum number of values that are offered for a parameter."""
 
 
 def parameters(window: Window, state: ExploreState, *, matched: int) -> list[ParameterChoices]:

@@ -24,6 +24,10 @@ from perftrend.dashboard.pages import qualities
 from perftrend.dashboard.response_cache.cache_key import PlaceholderUser, parts_of
 
 _WORTH_PACKING = 1000
+_LEVEL = 6
+_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_END = b"\x03\x00"
+"""An empty block that is the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +135,6 @@ def _has(request: Request, tag: str) -> bool:
     if_none_match = request.headers.get("if-none-match", "")
     wanted = tag.removeprefix("W/")
     return any(each.strip().removeprefix("W/") in (wanted, "*") for each in if_none_match.split(","))
-
-
-_LEVEL = 6
-_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-_END = b"\x03\x00"
-"""An empty block that is the last one."""
 
 
 def compress_part(part: bytes) -> bytes:

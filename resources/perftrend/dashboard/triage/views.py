@@ -37,6 +37,8 @@ _MOST_TRACES = 500
 _MOST_COMMITS = 100
 _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
+WIDTH, HEIGHT = 132, 26
+_MARGIN = 2
 
 
 def item_views(site: AppContext, items: Sequence[Item]) -> list[ItemView]:
@@ -193,10 +195,6 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
 def _name(now: Traces, trace: str) -> str:
     found = now.by_hash.get(trace)
     return plain(name_of(found.key)) if found else ""
-
-
-WIDTH, HEIGHT = 132, 26
-_MARGIN = 2
 
 
 @dataclass(frozen=True, slots=True)

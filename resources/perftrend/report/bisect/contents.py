@@ -12,6 +12,9 @@ from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect
 from perftrend.model import Better, Direction, MetricSamples
 from perftrend.model import Outcome as Classification
 
+_LIKELY = 0.5
+"""A test with a smaller probability of being affected is not reported as affected."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedCommit:
@@ -139,10 +142,6 @@ class BisectReport:
     def regressed(self) -> bool:
         """Whether a change was found that made a test worse."""
         return any(map(self.is_regression, self.outcome.culprits))
-
-
-_LIKELY = 0.5
-"""A test with a smaller probability of being affected is not reported as affected."""
 
 
 def _size(effect: Effect) -> float:

@@ -25,6 +25,8 @@ from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox,
 
 ACTIONS = ("none", "mail", "gerrit", "webhook")
 DIRECTIONS = ("both", "regression", "progression")
+_AT_ONCE = 1000
+_JOB = (runs.c.job, runs.c.experiment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,6 @@ class AlertEditResult:
     """The current alert, or the deleted one; None if it no longer exists."""
 
 
-_AT_ONCE = 1000
-_JOB = (runs.c.job, runs.c.experiment)
 _RULES = tuple(each.name for each in fields(Rules))
 _OVERRIDE = tuple(each.name for each in fields(Override) if each.name != "alert")
 
