@@ -58,13 +58,13 @@ def decimals_of_rates(rates_pps: Iterable[float]) -> int:
     return min(max(3 - math.floor(math.log10(smallest / _MEGA)), _LEAST_DECIMALS), _MOST_DECIMALS)
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align cells in columns: the first and the last to the left, the others to the right."""
+def align(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Align cells in columns: the first ``left`` and the last to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     last = len(widths) - 1
     return [
         "  ".join(
-            cell.ljust(width) if place in (0, last) else cell.rjust(width)
+            cell.ljust(width) if place < left or place == last else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows

@@ -20,6 +20,7 @@ from perftrend.dashboard.compare.query import Question, Ratio
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain, value
 from perftrend.errors import SettingsError
+from perftrend.text import align
 
 RACE_S = 2.0
 """Time that a form sent a second time waits for the first."""
@@ -33,7 +34,8 @@ _LONGEST = 60
 """Maximum number of characters of a name."""
 _INDENT = "    "
 _HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
-_RIGHT = frozenset({2, 3, 4})
+_NAMES = 2
+"""Number of columns with names, which come first."""
 _SHOWN = ("worse", "better")
 
 
@@ -125,15 +127,9 @@ def _table(
         row, name = layout.rows[layout.row_of[pair]], layout.columns[layout.column_of[pair]].name
         written = f"{float(numbers[pair]):.3f}"
         cells.append((_line(row), _line(name), left, right, written, verdicts[pair]))
-    filled_columns = [place for place in range(len(_HEADINGS)) if any(row[place] for row in cells[1:])]
-    widths = [max(len(row[place]) for row in cells) for place in filled_columns]
-    lines = [
-        "  ".join(
-            row[place].rjust(width) if place in _RIGHT else row[place].ljust(width)
-            for place, width in zip(filled_columns, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+    filled = [place for place in range(len(_HEADINGS)) if any(row[place] for row in cells[1:])]
+    names = sum(place < _NAMES for place in filled)
+    lines = align([[row[place] for place in filled] for row in cells], left=names)
     more = len(differing) - _CELLS
     if more > 0:
         lines.append(f"… and {more} more")
