@@ -49,6 +49,10 @@ def run(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[st
 
 
 def test_trending_measures_reports_and_names_the_installed_program(site: Path, tmp_path: Path) -> None:
+    """Modules in the current folder are not ours, whatever their names."""
+    for name in ("robot", "json", "perftrend"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the current folder was run')")
+
     measured = run(site, tmp_path, "trending", "--testbed", "simulated", "--tags", "mrrAND64b")
 
     assert measured.returncode == 0, measured.stderr

@@ -136,7 +136,7 @@ def stage_folder(target: Path) -> Iterator[Path]:
 def _robot(
     settings: Settings, suites: Path, folder: Path, metadata: Mapping[str, str], tags: Sequence[str]
 ) -> list[str]:
-    command = [sys.executable, "-m", "robot", "--outputdir", str(folder), "--console", "none"]
+    command = [sys.executable, "-P", "-m", "robot", "--outputdir", str(folder), "--console", "none"]
     command += ["--listener", "perftrend.keywords.progress.SuiteProgress"]
     for name, value in metadata.items():
         command += ["--metadata", f"{name}:{value}"]

@@ -95,7 +95,7 @@ def parameters(request: Request) -> Mapping[str, str]:
 
 def job_command(request: Request) -> Sequence[str]:
     """Return the command that runs the job of a request."""
-    return [sys.executable, "-m", f"perftrend.cli.{request.job}"]
+    return [sys.executable, "-P", "-m", f"perftrend.cli.{request.job}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class LocalRunner:
         own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
         environment |= {**self._settings, **own, **parameters(request)}
         process = subprocess.Popen(
-            [sys.executable, "-m", supervisor.__name__, str(folder), *self._command(request)],
+            [sys.executable, "-P", "-m", supervisor.__name__, str(folder), *self._command(request)],
             stdin=subprocess.DEVNULL, env=environment, start_new_session=True,
         )  # fmt: skip
         return _LocalProcess(request, process)

@@ -23,8 +23,11 @@ def dies_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def python_module(module: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs a module in the current Python interpreter."""
-    return [sys.executable, "-m", module, *arguments]
+    """Return the command that runs a module in the current Python interpreter.
+
+    A file of the current folder, which may be a checkout of any product, must not stand in for the module.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 class WorkerProcess:
