@@ -281,12 +281,12 @@ class Replicates:
             names = names_of(connection)
             query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
             query = query.where(USABLE, names.counts)
-            for runs, ids in wanted.items():
+            for column, ids in wanted.items():
                 for some in _parts(ids):
-                    chosen = results.c.run_id.in_(runs) & results.c.trace_id.in_(names.with_former(some))
-                    rows = connection.execute(query.where(chosen)).all()
-                    for _, trace, samples in sorted(rows, key=lambda row: (runs.index(row[0]), row[1])):
-                        found[runs, trace] = (*found.get((runs, trace), ()), *unpack_samples(samples))
+                    chosen = results.c.run_id.in_(column) & results.c.trace_id.in_(names.with_former(some))
+                    measured = connection.execute(query.where(chosen)).all()
+                    for _, trace, samples in sorted(measured, key=lambda row: (column.index(row[0]), row[1])):
+                        found[column, trace] = (*found.get((column, trace), ()), *unpack_samples(samples))
         return {key: samples for key, samples in found.items() if samples}
 
 

@@ -66,7 +66,7 @@ class ValueOrigin:
     """Number of columns from the requested place to that one; negative: before it."""
 
 
-Sides = Callable[[int], ValueOrigin]
+Side = Callable[[int], ValueOrigin]
 """One side of all pairs, by the number of the pair.
 
 It is computed per cell, because a table has many more cells than a page shows.
@@ -74,7 +74,7 @@ It is computed per cell, because a table has many more cells than a page shows.
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class UnpairedTraces:
     """Traces or tests without a partner on the other side."""
 
     count: int = 0
@@ -82,20 +82,20 @@ class Alone:
     """The first of them."""
 
     @classmethod
-    def of_traces(cls, now: Traces, places: NDArray[np.intp]) -> Alone:
+    def of_traces(cls, now: Traces, places: NDArray[np.intp]) -> UnpairedTraces:
         """Return traces, by their ids."""
         return cls(len(places), tuple(format_key(now.stored[place].key) for place in places[:_SOME].tolist()))
 
     @classmethod
-    def of_tests(cls, names: Sequence[str]) -> Alone:
+    def of_tests(cls, names: Sequence[str]) -> UnpairedTraces:
         """Return tests of a patch set, by their names."""
         return cls(len(names), tuple(names[:_SOME]))
 
 
-NONE_ALONE = Alone()
+ALL_PAIRED = UnpairedTraces()
 
 
-def of_traces(trace_values: TraceValues) -> Sides:
+def side_of_traces(trace_values: TraceValues) -> Side:
     """Return the side of values of traces."""
 
     def side(number: int) -> ValueOrigin:
@@ -109,7 +109,7 @@ def of_traces(trace_values: TraceValues) -> Sides:
     return side
 
 
-def of_tests(tests: Sequence[ComparedTest], sampled: Sequence[PatchSamples]) -> Sides:
+def side_of_tests(tests: Sequence[ComparedTest], sampled: Sequence[PatchSamples]) -> Side:
     """Return the side of values of tests of a patch set."""
 
     def side(number: int) -> ValueOrigin:
@@ -127,11 +127,11 @@ class PairComparison:
     units: tuple[str, ...]
     lower_is_better: NDArray[np.bool_]
     verdicts: tuple[Verdict, ...]
-    sides: tuple[Sides, Sides]
+    sides: tuple[Side, Side]
     titles: tuple[str, str]
     """Display names of the left and the right side."""
-    left_alone: Alone = NONE_ALONE
-    right_alone: Alone = NONE_ALONE
+    left_alone: UnpairedTraces = ALL_PAIRED
+    right_alone: UnpairedTraces = ALL_PAIRED
     patch: Patch | None = None
     simulated: tuple[str, ...] = ()
     """Testbeds that sent no packets."""
@@ -176,8 +176,8 @@ def _of_vertical(site: AppContext, now: Traces, pairs: Pairs, requested: Questio
     return _both(
         site, now, pairs, sides,
         titles=(f"{vertical} {requested.left}{when}", f"{vertical} {requested.right}{when}"),
-        left_alone=Alone.of_traces(now, pairs.left_alone),
-        right_alone=Alone.of_traces(now, pairs.right_alone),
+        left_alone=UnpairedTraces.of_traces(now, pairs.left_alone),
+        right_alone=UnpairedTraces.of_traces(now, pairs.right_alone),
     )  # fmt: skip
 
 
@@ -214,9 +214,11 @@ def _of_patch(site: AppContext, now: Traces, chosen: NDArray[np.intp], requested
         (_values([test.current for test in tests]), with_samples(site.store, right)),
         units=now.units[pairs.right],
         lower_is_better=now.lower_is_better[pairs.right],
-        sides=(of_tests(tests, [test.current for test in tests]), of_traces(right)),
+        sides=(side_of_tests(tests, [test.current for test in tests]), side_of_traces(right)),
         titles=(name, _describe_time_point(requested.at, requested.rule)),
-        left_alone=Alone.of_tests([patch.tests[number].trace.test for number in pairs.left_alone.tolist()]),
+        left_alone=UnpairedTraces.of_tests(
+            [patch.tests[number].trace.test for number in pairs.left_alone.tolist()]
+        ),
         patch=patch,
         simulated=[patch.test.testbed] if patch.test.simulated else [],
     )
@@ -241,7 +243,7 @@ def _of_parent(
         (_values(currents), _values(parents)),
         units=[test.trace.unit for test in tests],
         lower_is_better=np.array([test.trace.better is Better.LOWER for test in tests], dtype=bool),
-        sides=(of_tests(tests, currents), of_tests(tests, parents)),
+        sides=(side_of_tests(tests, currents), side_of_tests(tests, parents)),
         titles=titles,
         patch=patch,
         simulated=[patch.test.testbed] if patch.test.simulated else [],
@@ -262,8 +264,8 @@ def _both(
     sides: tuple[TraceValues, TraceValues],
     *,
     titles: tuple[str, str],
-    left_alone: Alone = NONE_ALONE,
-    right_alone: Alone = NONE_ALONE,
+    left_alone: UnpairedTraces = ALL_PAIRED,
+    right_alone: UnpairedTraces = ALL_PAIRED,
 ) -> PairComparison:
     left, right = sides
     return _comparison(
@@ -271,7 +273,7 @@ def _both(
         (with_samples(site.store, left), with_samples(site.store, right)),
         units=now.units[pairs.left],
         lower_is_better=now.lower_is_better[pairs.left],
-        sides=(of_traces(left), of_traces(right)),
+        sides=(side_of_traces(left), side_of_traces(right)),
         titles=titles,
         left_alone=left_alone,
         right_alone=right_alone,
@@ -285,10 +287,10 @@ def _comparison(
     *,
     units: Sequence[str] | NDArray[np.object_],
     lower_is_better: NDArray[np.bool_],
-    sides: tuple[Sides, Sides],
+    sides: tuple[Side, Side],
     titles: tuple[str, str],
-    left_alone: Alone = NONE_ALONE,
-    right_alone: Alone = NONE_ALONE,
+    left_alone: UnpairedTraces = ALL_PAIRED,
+    right_alone: UnpairedTraces = ALL_PAIRED,
     patch: Patch | None = None,
     simulated: Iterable[str] = (),
 ) -> PairComparison:
