@@ -21,8 +21,9 @@ WIDTH = 100
 def helps() -> Iterator[tuple[Path, str]]:
     """Yield each job's file and what belongs into it."""
     os.environ["COLUMNS"] = str(WIDTH)
-    for job in sorted(file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py")):
-        yield FOLDER / f"{job}.txt", importlib.import_module(f"jobs.{job}").parser().format_help()
+    for module in sorted(file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py")):
+        job = module.replace("_", "-")
+        yield FOLDER / f"{job}.txt", importlib.import_module(f"jobs.{module}").parser().format_help()
 
 
 def main() -> None:

@@ -15,7 +15,11 @@ from perftrend.settings.tree import FORMER_NAMES
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
-JOBS = sorted(file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py"))
+JOBS = sorted(file.stem.replace("_", "-") for file in (CHECKOUT / "jobs").glob("[a-z]*.py"))
+
+
+def module_of(job: str) -> str:
+    return job.replace("-", "_")
 
 
 def options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -38,7 +42,7 @@ def test_every_job_is_documented(job: str) -> None:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_every_option_of_a_job_is_documented(job: str) -> None:
-    known = options(importlib.import_module(f"jobs.{job}").parser())
+    known = options(importlib.import_module(f"jobs.{module_of(job)}").parser())
 
     undocumented = [option for option in known if not re.search(rf"``{option}[` ]", pages(job))]
 
@@ -49,14 +53,14 @@ def test_every_option_of_a_job_is_documented(job: str) -> None:
 def test_every_documented_option_of_a_job_exists(job: str) -> None:
     page = DOCS / "jobs" / f"{job}.rst"
     documented = re.findall(r"^``(--[a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    known = set(options(importlib.import_module(f"jobs.{job}").parser()))
+    known = set(options(importlib.import_module(f"jobs.{module_of(job)}").parser()))
 
     assert [] == [option for option in documented if option not in known]
 
 
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_says_in_its_first_line_what_it_does(job: str) -> None:
-    first = (CHECKOUT / "jobs" / f"{job}.py").read_text(encoding="utf-8").splitlines()[0]
+    first = (CHECKOUT / "jobs" / f"{module_of(job)}.py").read_text(encoding="utf-8").splitlines()[0]
 
     assert re.fullmatch(r'"""[A-Z].*\.("""|)', first)
 

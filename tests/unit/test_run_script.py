@@ -23,12 +23,12 @@ log=@HOME@/log
 for last; do :; done
 case "$*" in
 *nearest*) exit 1 ;;
--c*) exit 0 ;;
-"-m venv"*) mkdir -p "$4/bin"; rm -f "$4"/*.half; cp "$0" "$4/bin/python"; echo venv >>"$log" ;;
-"-m pip"*"${FAIL_ON-nothing}"*) exit 1 ;;
-"-m pip download"*) exit "${UNREACHABLE-0}" ;;
-"-m perftrend.analysis.mdl") echo compile >>"$log" ;;
-"-m pip"*) touch "${0%/bin/python}/pip.half"; sleep "${PIP_SLEEP-0}"; echo "pip $last" >>"$log" ;;
+"-P -c"*) exit 0 ;;
+"-P -m venv"*) mkdir -p "$5/bin"; rm -f "$5"/*.half; cp "$0" "$5/bin/python"; echo venv >>"$log" ;;
+"-P -m pip"*"${FAIL_ON-nothing}"*) exit 1 ;;
+"-P -m pip download"*) exit "${UNREACHABLE-0}" ;;
+"-P -m perftrend.analysis.mdl") echo compile >>"$log" ;;
+"-P -m pip"*) touch "${0%/bin/python}/pip.half"; sleep "${PIP_SLEEP-0}"; echo "pip $last" >>"$log" ;;
 *) echo "job $*" >>"$log"; pwd; kill -s "${SIGNAL-0}" $$; exit "${STATUS-0}" ;;
 esac
 """
@@ -114,8 +114,8 @@ def test_alone_it_lists_the_jobs_without_making_anything(checkout: Checkout) -> 
     code, out, err = checkout.run()
 
     assert (0, "") == (code, err)
-    assert "analysis     The analysis job." in out
-    assert "trending     The trending job." in out
+    assert "analysis      The analysis job." in out
+    assert "trending      The trending job." in out
     assert [] == checkout.log
 
 

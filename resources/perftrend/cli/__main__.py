@@ -21,10 +21,11 @@ JOBS = (
     "ingest",
     "listener",
     "perftest",
+    "rebuild-tiles",
     "store",
-    "tiles",
     "trending",
 )
+_FORMER_NAMES = {**FORMER_JOBS, "tiles": "rebuild-tiles"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,14 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_usage())
             return EXIT_PASS
         job, rest = rest[0], ["--help"]
-    job = FORMER_JOBS.get(job, job)
+    job = _FORMER_NAMES.get(job, job)
     if job not in JOBS:
         print(f"perftrend: no job is named {job!r}{nearest(job, JOBS)}", file=sys.stderr)
         return EXIT_USAGE
     # Debian keeps ip and nft where the PATH of a user or of cron does not look.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     try:
-        exit_code: int = importlib.import_module(f"perftrend.cli.{job}").main(rest)
+        exit_code: int = importlib.import_module(f"perftrend.cli.{_module_of(job)}").main(rest)
     except ImportError:
         if job != "bisectrun":
             raise
@@ -63,12 +64,16 @@ def _usage() -> str:
         "",
         "Jobs:",
     ]
-    return "\n".join([*lines, *(f"  {job:<12} {_summary(job)}" for job in JOBS)])
+    return "\n".join([*lines, *(f"  {job:<13} {_summary(job)}" for job in JOBS)])
+
+
+def _module_of(job: str) -> str:
+    return job.replace("-", "_")
 
 
 def _summary(job: str) -> str:
     """Return the first line of a job's module, which takes a second to import."""
-    source = Path(__file__).with_name(f"{job}.py").read_text(encoding="utf-8")
+    source = Path(__file__).with_name(f"{_module_of(job)}.py").read_text(encoding="utf-8")
     return source.partition("\n")[0].strip('"')
 
 

@@ -56,7 +56,7 @@ class StoreCheck:
     faults: tuple[str, ...]
     """Messages for users; at most 20."""
     runs_without_tiles: int
-    """Runs that pages draw slowly, until ``./run tiles`` makes their tiles; not a fault."""
+    """Runs that pages draw slowly, until ``./run rebuild-tiles`` makes their tiles; not a fault."""
 
 
 def check(place: str | Path) -> StoreCheck:

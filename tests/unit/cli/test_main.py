@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def test_it_has_the_jobs_of_a_checkout_but_its_tests() -> None:
-    stubs = {file.stem for file in (CHECKOUT / "jobs").glob("[a-z]*.py")}
+    stubs = {file.stem.replace("_", "-") for file in (CHECKOUT / "jobs").glob("[a-z]*.py")}
 
     assert stubs - {"tests"} == set(program.JOBS)
 
@@ -30,24 +30,25 @@ def test_usage_lists_the_jobs_as_the_script_of_a_checkout_does(capsys: pytest.Ca
     assert capsys.readouterr().out.partition("Jobs:\n")[2].splitlines() == listed
 
 
-@pytest.mark.parametrize("words", [["help", "tiles"], ["tiles", "--help"]])
+@pytest.mark.parametrize("words", [["help", "rebuild-tiles"], ["rebuild-tiles", "--help"]])
 def test_help_of_a_job_is_shown(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         program.main(words)
 
-    assert capsys.readouterr().out.startswith("usage: ./run tiles")
+    assert capsys.readouterr().out.startswith("usage: ./run rebuild-tiles")
 
 
-def test_former_name_of_a_job_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("former", "job"), [("bisection", "bisect"), ("tiles", "rebuild-tiles")])
+def test_former_name_of_a_job_is_accepted(former: str, job: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        program.main(["bisection", "--help"])
+        program.main([former, "--help"])
 
     shown = capsys.readouterr().out
     script = subprocess.run(
-        [CHECKOUT / "run", "bisection", "--help"], capture_output=True, text=True, check=True
+        [CHECKOUT / "run", former, "--help"], capture_output=True, text=True, check=True
     ).stdout
     assert shown.split() == script.split()
-    assert shown.startswith("usage: ./run bisect ")
+    assert shown.startswith(f"usage: ./run {job} ")
 
 
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("dashboard", ["--new-token", "nightly", "--days", "100000"]),
         ("dashboard", ["--example", "--new-token", ""]),
         ("listener", []),
-        ("tiles", []),
+        ("rebuild_tiles", []),
     ],
 )
 def test_refused_request_leaves_nothing(job: str, arguments: list[str]) -> None:

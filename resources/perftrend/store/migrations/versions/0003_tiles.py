@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Create the tables of the tiles; new runs and ``./run tiles`` fill them."""
+    """Create the tables of the tiles; new runs and ``./run rebuild-tiles`` fill them."""
     op.create_table(
         "tile_axes",
         sa.Column("id", sa.Integer, primary_key=True),

@@ -2,7 +2,7 @@
 
 import sys
 
-from perftrend.cli.tiles import main, parser
+from perftrend.cli.rebuild_tiles import main, parser
 
 __all__ = ["main", "parser"]
 

@@ -1,4 +1,4 @@
-"""./run tiles makes what is missing."""
+"""./run rebuild-tiles makes what is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.cli import tiles
+from perftrend.cli import rebuild_tiles
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 
@@ -37,17 +37,17 @@ def whole(path: Path) -> int:
 def test_all_tiles_are_there_afterwards(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 30 > whole(path)
 
-    assert 0 == tiles.main(["--store", str(path)])
+    assert 0 == rebuild_tiles.main(["--store", str(path)])
     assert 30 == whole(path)
     assert "2n-clx: 30 columns\n" == capsys.readouterr().out
 
 
 def test_anew_takes_what_somebody_has_changed(path: Path) -> None:
-    tiles.main(["--store", str(path)])
+    rebuild_tiles.main(["--store", str(path)])
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE results SET value = 7")
 
-    assert 0 == tiles.main(["--store", str(path), "--delete-first"])
+    assert 0 == rebuild_tiles.main(["--store", str(path), "--delete-first"])
     with Store.open(path) as store:
         assert [[7.0] * 30] == store.tiles.values(store.tiles.axis("2n-clx"), [1], range(30)).tolist()
 
@@ -56,5 +56,5 @@ def test_store_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     place = tmp_path / "notes.sqlite"
     place.write_text("these are my notes\n" * 100)
 
-    assert 3 == tiles.main(["--store", str(place)])
+    assert 3 == rebuild_tiles.main(["--store", str(place)])
     assert "this is not a database" in capsys.readouterr().err

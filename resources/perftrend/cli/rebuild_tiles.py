@@ -16,7 +16,7 @@ from perftrend.text import format_count
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    described = options.Parser("tiles", __doc__, examples=["./run tiles --store team.sqlite"])
+    described = options.Parser("rebuild-tiles", __doc__, examples=["./run rebuild-tiles --store team.sqlite"])
     described.add_argument(
         "--delete-first",
         "--anew",
