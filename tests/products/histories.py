@@ -18,7 +18,8 @@ class History:
         self.folder = folder
         self._made = 0
         folder.mkdir(parents=True, exist_ok=True)
-        self.git("init", "--quiet", "--initial-branch=main")
+        # Without the samples of hooks, which are most of the files of a small repository.
+        self.git("init", "--quiet", "--template=", "--initial-branch=main")
 
     def git(self, *arguments: str, text: str = "") -> str:
         """Run git there, as somebody at example.org, and return what it prints."""
