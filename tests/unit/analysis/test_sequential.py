@@ -136,17 +136,17 @@ def test_last_run_ten_percent_off_is_never_quiet() -> None:
         assert DetectorState.QUIET is not watched(samples).state
 
 
-def test_false_alarms_and_suspicions_come_as_often_as_stated() -> None:
+def test_false_alarms_and_suspicions_come_as_often_as_stated(*, thorough: bool) -> None:
     """25 quiet traces of 60 + 200 runs: 5 false alarms and 35 suspicions are stated."""
-    rng = np.random.default_rng(12)
+    rng, factor = np.random.default_rng(12), 2 if thorough else 1
     states = [
         each.state
-        for _ in range(25)
+        for _ in range(25 * factor)
         for each in replay(rng.normal(100.0, 1.0, 260), better=Better.HIGHER)[60:]
     ]
 
-    assert 1 <= states.count(DetectorState.CHANGED) <= 12
-    assert 17 <= states.count(DetectorState.SUSPECTED) <= 53
+    assert 1 <= states.count(DetectorState.CHANGED) / factor <= 10
+    assert 20 <= states.count(DetectorState.SUSPECTED) / factor <= 50
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5])

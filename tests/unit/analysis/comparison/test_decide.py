@@ -204,16 +204,16 @@ def test_machine_of_two_speeds_hides_no_small_difference() -> None:
     assert all(each.is_any_shape and not each.outliers for each in found)
 
 
-def test_machine_of_two_speeds_feigns_no_difference() -> None:
-    """At most one of 40 harmless patches, after any of ten rounds; 1 % is promised."""
+def test_machine_of_two_speeds_feigns_no_difference(*, thorough: bool) -> None:
+    """None of 40, and at most one of 60 harmless patches, after any of ten rounds; 1 % is promised."""
     design = Design(maximum_rounds=10)
     shown = 0
-    for seed in range(40):
+    for seed in range(60 if thorough else 40):
         made = two_speeds(0.0, rounds=10, seed=seed)
         outcomes = {compare(made[: 2 * rounds], design=design).outcome for rounds in design.looks}
         shown += bool(outcomes & {Conclusion.REGRESSION, Conclusion.PROGRESSION})
 
-    assert shown <= 1
+    assert shown <= thorough
 
 
 def test_too_few_rounds_show_no_difference_of_any_size() -> None:

@@ -22,10 +22,11 @@ class Killed(BaseException):
 
 
 def test_killed_at_any_point_it_goes_on_and_does_nothing_twice(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, thorough: bool
 ) -> None:
     """Each start dies at the next record that it writes, before or after it is on the disk."""
-    place.product.range(*[100] * 6, *[90] * 6, broken=(4,))
+    half, broken = (9, 7) if thorough else (6, 4)
+    place.product.range(*[100] * half, *[90] * half, broken=(broken,))
     undisturbed = place.search()
     expected, steps = place.culprits(), list(place.measured)
     place.measured.clear()
@@ -48,7 +49,9 @@ def test_killed_at_any_point_it_goes_on_and_does_nothing_twice(
     assert undisturbed.out.splitlines()[-1] == ended.out.splitlines()[-1]
     assert expected == place.culprits()
     assert steps == place.measured
-    assert len(set(place.built)) == len([each for each in place.built if each != place.product.hashes[4]])
+    assert len(set(place.built)) == len(
+        [each for each in place.built if each != place.product.hashes[broken]]
+    )
     assert {"1", "2"} == {each.name for each in place.archive.iterdir()}
 
 

@@ -433,13 +433,15 @@ def test_runs_that_several_writers_store_at_once_all_have_their_columns(store: S
 
 
 @pytest.mark.usefixtures("small")
-def test_reader_never_sees_half_of_what_a_writer_does(store: Store, path: Path) -> None:
+def test_reader_never_sees_half_of_what_a_writer_does(store: Store, path: Path, *, thorough: bool) -> None:
     """Each run has one value for all traces, also while runs come late and tiles are made again."""
     finished = threading.Event()
+    wide = 20 if thorough else 10
+    middle = 20 + wide
 
     def write() -> None:
         with Store.open(path) as own:
-            for build in [*range(20, 30), *range(20, 10, -1), *range(30, 35)]:
+            for build in [*range(20, middle), *range(20, 25 - wide, -1), *range(middle, middle + wide // 2)]:
                 own.add(run_of(100 + build), [result_of(trace, float(build)) for trace in range(5)])
                 own.tiles.remake()
         finished.set()
