@@ -10,6 +10,8 @@ NOTHING = "\N{EN DASH}"
 """Shown instead of a missing number."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+"""Python refuses to convert thousands of digits, which a name may have."""
 _MEGA = 1e6
 _LEAST_DECIMALS, _MOST_DECIMALS = 2, 6
 _WHOLE, _HUGE = 999.95, 1e15
@@ -21,8 +23,7 @@ _LONGEST_LINE = 200
 
 def natural_key(text: str) -> list[tuple[int, str]]:
     """Return a sort key that puts 64B before 128B."""
-    # Python refuses to convert thousands of digits, which a name may have.
-    parts = re.split(r"([0-9]{1,18})", text)
+    parts = _NUMBERS.split(text)
     return [(int(part) if place % 2 else -1, part) for place, part in enumerate(parts)]
 
 
