@@ -18,10 +18,11 @@ from statistics import median
 from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
-from perftrend.measure.procedure import MrrPlan, SearchPlan
+from perftrend.measure.plans import MrrPlan, SearchPlan
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
+from perftrend.settings.sections import SoakSettings
 from perftrend.text import format_count
 
 START_S = 5.0
@@ -70,28 +71,28 @@ def of_run(keys: Iterable[TraceKey], spec: Specification, settings: Settings) ->
 
     :param keys: the traces that the tests produce results for.
     """
-    each = (_of_test(metrics, spec, settings) for metrics in tests(keys).values())
+    mrr = MrrPlan.complete(settings.trial, spec.mrr)
+    search = SearchPlan.complete(settings.search, spec.search)
+    each = (_of_test(metrics, mrr, search, settings.soak) for metrics in tests(keys).values())
     return sum(each, Duration(RUN_S, RUN_S))
 
 
-def _of_test(metrics: frozenset[str], spec: Specification, settings: Settings) -> Duration:
+def _of_test(metrics: frozenset[str], mrr: MrrPlan, search: SearchPlan, soak: SoakSettings) -> Duration:
     if metrics == {"mrr"}:
-        mrr = MrrPlan.complete(settings.trial, spec.mrr)
         trials_s = mrr.multiplicity * mrr.duration_s
         starts_s = min(mrr.starts, mrr.multiplicity) * START_S
         return Duration(trials_s + starts_s, mrr.attempts * trials_s + starts_s)
     if "soak" in metrics:
-        soak_s = settings.soak.total_duration_s + START_S
+        soak_s = soak.total_duration_s + START_S
         return Duration(soak_s, soak_s)
-    return Duration(_search_s(metrics, spec, settings) + START_S, settings.search.timeout_s + START_S)
+    return Duration(_search_s(metrics, search) + START_S, search.timeout_s + START_S)
 
 
-def _search_s(metrics: frozenset[str], spec: Specification, settings: Settings) -> float:
+def _search_s(metrics: frozenset[str], search: SearchPlan) -> float:
     """Return the time to confirm two bounds for each rate; a search that predicts them needs little else.
 
     A binary search predicts nothing: it halves an interval that reaches almost down to 0.
     """
-    search = SearchPlan.complete(settings.search, spec.search)
     halvings = ceil(-log2(search.relative_width))
     trials = halvings if search.strategy == "binary" else 2 * search.trials_per_bound
     return min(len(metrics) * trials * search.final_duration_s, search.timeout_s)

@@ -1,7 +1,6 @@
 """Procedures of a performance test on an open testbed: MRR, searches, soak and hold, with counters.
 
-Each kind of measurement has a plan with its parameters; most are settings, or values of the testbed file for
-settings that are not given. The device must be started and the traffic selected before. The result is one
+The device must be started and the traffic selected before. The result is one
 :class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending.
@@ -11,14 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
+from perftrend.measure.plans import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.search import (
     Measure,
     OnStep,
@@ -32,58 +32,9 @@ from perftrend.measure.search import (
     soak,
     within,
 )
-from perftrend.measure.specification import MrrFile, SearchFile
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
-from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
-
-
-class MrrPlan(TrialSettings):
-    """The settings of trials, complete for an MRR measurement."""
-
-    duration_s: float
-    multiplicity: int
-    starts: int
-
-    @classmethod
-    def complete(cls, settings: TrialSettings, usual: MrrFile) -> Self:
-        """Return a plan by the settings, and by the testbed file for those that are not given."""
-        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
-
-
-class SearchPlan(SearchSettings):
-    """The settings of searches, complete for a search for NDR and PDR."""
-
-    initial_duration_s: float
-    final_duration_s: float
-    minimum_pps: float
-
-    @classmethod
-    def complete(cls, settings: SearchSettings, usual: SearchFile) -> Self:
-        """Return a plan by the settings, and by the testbed file for those that are not given."""
-        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of the MDR search that are settings of the same name."""
-        return self.model_dump(exclude={"loss_ratio", "loss_ratios"})
-
-
-class SoakPlan(SoakSettings):
-    """The settings of soak tests, and the lowest rate of a search."""
-
-    minimum_pps: float
-
-
-@dataclass(frozen=True, slots=True)
-class HoldPlan:
-    """Plan of a test that holds one rate."""
-
-    rate_pps: float
-    duration_s: float
-    """Duration of all slices together."""
-    slices: int
 
 
 class Procedure:
