@@ -66,6 +66,11 @@ def format_json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, allow_nan=False, indent=1) + "\n"
 
 
+def iso_time(moment: datetime | None) -> str | None:
+    """Return a time as documents have it: in UTC, with a Z; None if there is none."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
+
+
 def _moment(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}" if moment else ""
 

@@ -85,14 +85,21 @@ def _write_page(
     directory: Path, report: TrendReport, rows: Sequence[VerdictRow], searches: Mapping[str, SearchDrawing]
 ) -> None:
     counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in WORST_FIRST}
+    passed = bool(rows) and passes(report.verdicts)
     html = (
         _environment()
         .get_template(INDEX)
         .render(
+            title=plain(report.title),
+            sentence=sentence(report.verdicts),
+            state="pass" if passed else "fail",
+            outcome="Pass" if passed else "Fail",
+            subject=report.run,
+            run=plain(report.run.name),
+            started=report.run.started,
+            finished=report.run.finished,
             report=report,
             rows=rows,
-            sentence=sentence(report.verdicts),
-            passed=bool(rows) and passes(report.verdicts),
             counts={outcome: count for outcome, count in counts.items() if count},
             symbols=SYMBOLS,
             pictures=[sparkline(row.verdict) for row in rows],

@@ -7,7 +7,6 @@ does not exist is null.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,17 @@ from perftrend.report.bisect import plot, texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.messages import console, message
 from perftrend.report.bisect.texts import effects, measurements
-from perftrend.report.folder import CONSOLE, INDEX, MESSAGE, STYLE, format_json, render, style, write_files
+from perftrend.report.folder import (
+    CONSOLE,
+    INDEX,
+    MESSAGE,
+    STYLE,
+    format_json,
+    iso_time,
+    render,
+    style,
+    write_files,
+)
 from perftrend.text import excerpt, line, plain
 
 DOCUMENT = "bisection.json"
@@ -44,10 +53,15 @@ def files(report: BisectReport) -> dict[str, str]:
 def _page(report: BisectReport) -> str:
     return render(
         "bisection.html",
-        report=report,
+        title="Bisection",
+        run=f"{plain(report.job)}/{report.build}",
+        started=report.started,
+        finished=report.finished,
         subject=report.subject,
+        report=report,
         sentence=texts.sentence(report),
         state="fail" if report.regressed else "pass" if report.outcome.kind is OutcomeKind.FOUND else "open",
+        outcome=report.outcome.kind,
         culprits=[
             {
                 "name": texts.among(report, each.commits),
@@ -90,8 +104,8 @@ def document(report: BisectReport) -> dict[str, Any]:
         "first_parent": state.range.first_parent,
         "old": state.range.old,
         "new": state.history.new,
-        "started": _moment(report.started),
-        "finished": _moment(report.finished),
+        "started": iso_time(report.started),
+        "finished": iso_time(report.finished),
         "culprits": [_culprit(report, each) for each in outcome.culprits],
         "belief": [_suspicion(each) for each in outcome.belief],
         "smallest_visible": {plain(test): finite(size) for test, size in outcome.smallest_visible.items()},
@@ -147,8 +161,8 @@ def _commit(report: BisectReport, name: str) -> dict[str, Any]:
 def _measurement(measured: BuildMeasurement) -> dict[str, Any]:
     return {
         "commit": measured.commit,
-        "started": _moment(measured.started),
-        "finished": _moment(measured.finished),
+        "started": iso_time(measured.started),
+        "finished": iso_time(measured.finished),
         "archive": plain(measured.archive) or None,
         "tests": [
             {
@@ -163,7 +177,3 @@ def _measurement(measured: BuildMeasurement) -> dict[str, Any]:
         "variant": measured.variant,
         "disturbed": plain(measured.disturbed) or None,
     }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None

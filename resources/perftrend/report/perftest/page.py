@@ -8,13 +8,22 @@ null.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from perftrend.model import finite
 from perftrend.perftest import PatchTestResults, PatchTestVerdict
-from perftrend.report.folder import CONSOLE, INDEX, MESSAGE, STYLE, format_json, render, style, write_files
+from perftrend.report.folder import (
+    CONSOLE,
+    INDEX,
+    MESSAGE,
+    STYLE,
+    format_json,
+    iso_time,
+    render,
+    style,
+    write_files,
+)
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.contents import PerftestReport
 from perftrend.report.perftest.messages import console, message
@@ -45,10 +54,16 @@ def _page(report: PerftestReport) -> str:
     verdict = report.verdict
     return render(
         "perftest.html",
-        report=report,
-        verdict=verdict,
+        title="Per-patch test",
+        run=f"{plain(report.job)}/{report.build}",
+        started=report.started,
+        finished=report.finished,
         subject=report.subject,
+        report=report,
         sentence=texts.sentence(report),
+        state="pass" if verdict.vote > 0 else "fail" if verdict.vote < 0 else "open",
+        outcome=f"{verdict.vote:+d}" if verdict.vote else "0",
+        verdict=verdict,
         notes=texts.notes(report),
         legend=texts.legend(report),
         rows=texts.rows(verdict.tests),
@@ -75,8 +90,8 @@ def document(report: PerftestReport) -> dict[str, Any]:
         "patch_set": subject.patch_set,
         "page": subject.page or None,
         "merge": subject.is_merge,
-        "started": _moment(report.started),
-        "finished": _moment(report.finished),
+        "started": iso_time(report.started),
+        "finished": iso_time(report.finished),
         "rounds": verdict.rounds,
         "maximum_rounds": report.maximum_rounds,
         "settled": verdict.is_settled,
@@ -156,7 +171,3 @@ def _csit_comparison(test: PatchTestVerdict) -> dict[str, Any] | None:
         "shorter_by_bits": finite(abs(found.shorter_by_bits)),
         "classification": str(found.classification),
     }
-
-
-def _moment(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
