@@ -62,4 +62,5 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "commit": commit,
     "archive": archive,
     "plain": plain,
+    "counted": text.format_count,
 }

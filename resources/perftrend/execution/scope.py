@@ -18,6 +18,7 @@ from perftrend.measure.testbed import Testbed
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.settings.sections import ProjectSettings
+from perftrend.text import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,8 @@ class JobScope:
         """Return the number of tests and the estimated duration, as text."""
         if not self.keys:
             return "the command of the product's profile"
-        count = len(estimate.tests(self.keys))
         duration = estimate.describe(job, self.keys, self.spec, self.settings)
-        tests = "1 test" if count == 1 else f"{count} tests"
+        tests = format_count(len(estimate.tests(self.keys)), "test")
         return f"{tests} on {self.spec.name}, {duration}"
 
 

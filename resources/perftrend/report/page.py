@@ -33,7 +33,7 @@ from perftrend.report.document import RunTable, TrendReport, document, dumps, hi
 from perftrend.report.folder import INDEX, environment, replace_report
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
 from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, passes, sentence
-from perftrend.text import percent, plain
+from perftrend.text import format_count, percent, plain
 
 TESTS_PER_FILE = 20
 """Opening a test also loads the data of its neighbours: 150 kB at 180 runs."""
@@ -161,6 +161,7 @@ def _put(path: Path, text: str) -> None:
 def _environment() -> jinja2.Environment:
     made = environment()
     made.filters |= {
+        "counted": format_count,
         "percent": percent,
         "plain": plain,
         "signed": _use_minus_sign,

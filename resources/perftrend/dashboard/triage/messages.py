@@ -17,7 +17,7 @@ from perftrend.dashboard.formats import plain, value
 from perftrend.model import TraceKey, finite
 from perftrend.store.alerts import Alert, Rules
 from perftrend.store.tiles import StoredTrace
-from perftrend.text import percent
+from perftrend.text import format_count, percent
 
 MOST_TRACES = 20
 """Maximum number of traces that a message lists; the page of the item lists more."""
@@ -82,7 +82,7 @@ def subject(payload: Mapping[str, Any]) -> str:
     first = payload["first_changed"]["revision"][:12]
     count = payload["count"]
     where = f" at {first}" if first else ""
-    of = f", {count} trace{'' if count == 1 else 's'}" if count else ""
+    of = f", {format_count(count, 'trace')}" if count else ""
     return f"{payload['testbed']}: {what}{where}{of}"
 
 
