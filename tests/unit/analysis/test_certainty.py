@@ -107,9 +107,15 @@ def test_interval_of_the_place_narrows_as_the_step_grows() -> None:
     assert width(0.7) > width(1.2) > width(8.0)
 
 
-@pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (10, 2.228), (60, 2.000)])
-def test_quantile_agrees_with_the_printed_table(freedom: int, expected: float) -> None:
-    assert quantile(0.95, freedom) == pytest.approx(expected, abs=6e-4)
+@pytest.mark.parametrize(
+    ("level", "freedom", "expected"),
+    [
+        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 10, 2.228), (0.95, 60, 2.000),
+        (0.99, 1, 63.657), (0.99, 2, 9.925), (0.99, 5, 4.032), (0.99, 10, 3.169), (0.99, 30, 2.750),
+    ],
+)  # fmt: skip
+def test_quantile_agrees_with_the_printed_table(level: float, freedom: int, expected: float) -> None:
+    assert quantile(level, freedom) == pytest.approx(expected, abs=6e-4)
 
 
 @given(st.lists(st.integers(min_value=-100, max_value=100), min_size=4, max_size=20), st.data())

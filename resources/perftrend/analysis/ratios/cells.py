@@ -33,15 +33,13 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.significance import chance_of
+from perftrend.analysis.significance import quantile
 from perftrend.model import Samples
 
 CONFIDENCE = 0.99
 """A table has many cells: with 0.95, one in twenty would show a difference that does not exist."""
 _MOST_FREEDOM = 200
 _LARGEST = 1e300
-_WIDEST = 1e6
-_HALVINGS = 60
 
 LEAST_DIFFERENCES = 6
 """Fewer do not determine the noise."""
@@ -103,18 +101,6 @@ def ratios(
     return Ratios(plain, signed, np.where(lower_is_better, -size, size), low, high, is_noise)
 
 
-@lru_cache(maxsize=4096)
-def quantile(freedom: int, confidence: float) -> float:
-    """Return the value that Student's t exceeds, on either side, with the remaining probability."""
-    low, high = 0.0, 1.0
-    while chance_of(high, freedom) > 1 - confidence and high < _WIDEST:
-        high *= 2
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if chance_of(middle, freedom) > 1 - confidence else (low, middle)
-    return high
-
-
 def noise_of_history(values: Samples) -> tuple[Samples, NDArray[np.int64]]:
     """Estimate the relative standard deviation of single values of n traces.
 
@@ -162,7 +148,7 @@ def _half_width(left: Values, right: Values, confidence: float) -> Samples:
     freedom = np.where(parts > 0, total**2 / np.where(parts > 0, parts, 1.0), _MOST_FREEDOM)
     whole = np.clip(freedom, 1, _MOST_FREEDOM).astype(np.int64)
     distinct, places = np.unique(whole, return_inverse=True)
-    t = np.array([quantile(int(each), confidence) for each in distinct])[places]
+    t = np.array([quantile(confidence, int(each)) for each in distinct])[places]
     return np.where(known, t * np.sqrt(total), np.nan)
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from perftrend.analysis.ratios import Ratios, Values, ratios
-from perftrend.analysis.ratios.cells import quantile
 
 RATES = st.floats(min_value=1e-3, max_value=1e12)
 ERRORS = st.floats(min_value=0.0, max_value=0.5)
@@ -71,11 +70,6 @@ def test_noise_of_one_side_alone_says_nothing() -> None:
 
     assert math.isnan(found.low[0])
     assert not found.is_noise[0]
-
-
-@pytest.mark.parametrize(("freedom", "t"), [(1, 63.657), (2, 9.925), (5, 4.032), (10, 3.169), (30, 2.750)])
-def test_quantile_is_that_of_the_tables(freedom: int, t: float) -> None:
-    assert quantile(freedom, 0.99) == pytest.approx(t, abs=5e-4)
 
 
 @given(SIDES)
