@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr
 
 from perftrend.archive.fetch import events
 from perftrend.archive.fetch.events import BuildEvent
@@ -19,7 +19,7 @@ from perftrend.dashboard.context import Context
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import json_of, page
 from perftrend.errors import ArchiveError
-from perftrend.store.ingestions import Ingestion, IngestionState
+from perftrend.store.ingestions import IngestionState
 from perftrend.store.tokens import Spent
 
 LONGEST_BODY = 8192
@@ -65,6 +65,8 @@ router = APIRouter()
 class ReportedBuild(BaseModel):
     """A reported build, and the state of its ingestion."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     number: int
     job: str
     build: int
@@ -77,22 +79,6 @@ class ReportedBuild(BaseModel):
     exit_code: int | None
     told: str
     """The last message of the newest attempt."""
-
-    @classmethod
-    def of(cls, ingestion: Ingestion) -> ReportedBuild:
-        """Return the view of an ingestion."""
-        return cls(
-            number=ingestion.number,
-            job=ingestion.job,
-            build=ingestion.build,
-            state=ingestion.state,
-            asked=ingestion.asked,
-            due=ingestion.due,
-            attempts=ingestion.attempts,
-            ended=ingestion.ended,
-            exit_code=ingestion.exit_code,
-            told=ingestion.told,
-        )
 
 
 class ReportedBuilds(BaseModel):
@@ -128,7 +114,9 @@ def ingestions(
     last: Annotated[int, Query(ge=1, le=1000, description="number of builds")] = 100,
 ) -> Response:
     """Return the reported builds, with the states of their ingestions."""
-    model = ReportedBuilds(builds=[ReportedBuild.of(each) for each in site.store.ingestions.newest(last)])
+    model = ReportedBuilds(
+        builds=[ReportedBuild.model_validate(each) for each in site.store.ingestions.newest(last)]
+    )
     return page(request, "ingest.html", model, title="Ingestions")
 
 
@@ -153,7 +141,9 @@ def ingest(request: Request, site: Context, body: Annotated[bytes, Depends(read_
         raise HTTPException(
             503, "too many builds are waiting; send the event again later", {"Retry-After": _RETRY_S}
         )
-    return json_of(AcceptedEvent(build=ReportedBuild.of(ingestion), joined=not is_new), status=202)
+    return json_of(
+        AcceptedEvent(build=ReportedBuild.model_validate(ingestion), joined=not is_new), status=202
+    )
 
 
 def check_event(request: Request, body: bytes, secret: SecretStr | None, spent: Spent, now: datetime) -> None:
