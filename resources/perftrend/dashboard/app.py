@@ -29,6 +29,7 @@ from perftrend.dashboard.compare import routes as compare
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.error_pages import FAULTS, handle_errors
 from perftrend.dashboard.explore import routes as explore
+from perftrend.dashboard.explore import shortcuts
 from perftrend.dashboard.ingestion import routes as ingestions
 from perftrend.dashboard.ingestion.folder import folder_watcher
 from perftrend.dashboard.ingestion.worker import ingestion_worker
@@ -48,6 +49,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     static.router,
     health.router,
     explore.router,
+    shortcuts.router,
     triage.router,
     alert_routes.router,
     clusters.router,

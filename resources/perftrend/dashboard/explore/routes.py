@@ -1,18 +1,11 @@
-"""Endpoints of Explore: ``/``, and ``/shortcuts``, ``/short`` and ``/s/…`` for saved selections.
-
-The testbed that an address defaults to is inferred from its selection.
-"""
+"""The endpoint of Explore, ``/``. The testbed that an address defaults to is inferred from its selection."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from http import HTTPStatus
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
-from starlette.responses import RedirectResponse
+from fastapi import APIRouter, Request, Response
 
 from perftrend.analysis.formula import (
     FUNCTIONS,
@@ -23,31 +16,28 @@ from perftrend.analysis.formula import (
     Text,
     TraceId,
     TraceNode,
-    parse_stored_ids,
     parse_trace_id,
 )
 from perftrend.analysis.formula.query import parse_filter
-from perftrend.dashboard.auth import User, Viewer, authenticator_of
+from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context, usual_testbed
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
 from perftrend.dashboard.explore.markers import happenings
-from perftrend.dashboard.explore.models import Explore, SavedSelection, ShortAddressRequest, ShortcutRequest
+from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.explore.plot_data import encode_plot
 from perftrend.dashboard.explore.response import explore
+from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
 from perftrend.dashboard.explore.window import TESTBED
-from perftrend.dashboard.middleware.clients import is_loopback
 from perftrend.dashboard.middleware.security import POLICY
-from perftrend.dashboard.pages import body_of, done, page, parse_body
+from perftrend.dashboard.pages import page
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.errors import FormulaError, UsageError
-from perftrend.store import Store
+from perftrend.errors import FormulaError
 
 router = APIRouter()
 
 _WRONG = 400
-_KEY = re.compile(r"[A-Za-z0-9_-]{12}")
 # plotly compiles code for WebGL. Text of a page is never compiled: its scripts are files.
 _WITH_PLOT = f"{POLICY}; script-src 'self' 'unsafe-eval'"
 _PARAMETERS: list[dict[str, Any]] = [
@@ -135,41 +125,6 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
     )
 
 
-@router.post("/shortcuts", response_model=SavedSelection, openapi_extra=body_of(ShortcutRequest))
-def save_shortcut(
-    request: Request,
-    site: Context,
-    user: Viewer,
-    wanted: Annotated[ShortcutRequest, Depends(parse_body(ShortcutRequest))],
-) -> Response:
-    """Save traces and formulas as a shortcut; the same content has the same id."""
-    check_can_save(request, user)
-    saved = store_shortcut(site.store, wanted.ids, user)
-    return done(request, "/", saved, shortcut=saved.id)
-
-
-@router.post("/short", response_model=SavedSelection, openapi_extra=body_of(ShortAddressRequest))
-def save_short_address(
-    request: Request,
-    site: Context,
-    user: Viewer,
-    wanted: Annotated[ShortAddressRequest, Depends(parse_body(ShortAddressRequest))],
-) -> Response:
-    """Create a short address of a page of Explore; the same page has the same short address."""
-    check_can_save(request, user)
-    saved = store_short_url(site.store, wanted.url, user)
-    return done(request, saved.url, saved)
-
-
-@router.get("/s/{key}", response_class=RedirectResponse, status_code=302)
-def short(site: Context, _: Viewer, key: str) -> Response:
-    """Redirect to the page of a short address."""
-    query = site.store.short_urls.query(key) if is_key(key) else None
-    if query is None:
-        raise HTTPException(404, "this short address does not exist")
-    return RedirectResponse(f"/?{query}", 302)
-
-
 def infer_testbed(site: AppContext, state: ExploreState) -> ExploreState:
     """Return the state with the testbed that it refers to, if that is not the usual one."""
     if state.testbed:
@@ -217,49 +172,3 @@ def _of_formula(part: object) -> Iterator[str]:
 
 def _of_query(query: Query) -> Iterator[str]:
     return (term.value for term in query.by_key.get(TESTBED, ()) if not (term.pattern or term.negated))
-
-
-def can_save(request: Request, user: User) -> bool:
-    """Return whether a user may save selections: if signed in, or if the request is from this machine."""
-    client: str = request.scope.get("perftrend.client", "")
-    return user.signed_in or (is_loopback(client) and authenticator_of(request).csrf.is_from_here(request))
-
-
-def check_can_save(request: Request, user: User) -> None:
-    """Check that a user may save selections.
-
-    :raises HTTPException: with status 403 otherwise.
-    """
-    if not can_save(request, user):
-        raise HTTPException(HTTPStatus.FORBIDDEN, "sign in to save shortcuts and short addresses")
-
-
-def is_key(text: str) -> bool:
-    """Return whether a text can be the key of a short address."""
-    return _KEY.fullmatch(text) is not None
-
-
-def store_shortcut(store: Store, ids: list[str], user: User) -> SavedSelection:
-    """Save trace ids as a shortcut.
-
-    :raises FormulaError: if one of them is not valid.
-    :raises UsageError: if no id is left to save, or there are too many.
-    """
-    identity = store.shortcuts.save([str(each) for each in parse_stored_ids(ids)], user=user.name)
-    return SavedSelection(id=identity, url=ExploreState(shortcut=identity).url)
-
-
-def store_short_url(store: Store, url: str, user: User) -> SavedSelection:
-    """Save an address of the page as a short address; unknown parameters are discarded.
-
-    :param url: an address of the page, or its query string.
-    :raises UsageError: if it is the address of another page, or not valid.
-    """
-    parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
-    if parts and parts.path != "/":
-        raise UsageError("address: only Explore pages have short addresses; enter the part after the ?")
-    state = read(parts.query if parts else url.removeprefix("?"))
-    if state.problems:
-        raise UsageError(f"address: {state.problems[0].reason}")
-    key = store.short_urls.save(state.encoded, user=user.name)
-    return SavedSelection(id=key, url=f"/s/{key}")
