@@ -18,6 +18,7 @@ from perftrend.listener.runner import FOLDER
 from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store, maintenance
+from perftrend.store.connection import redact_password
 from perftrend.store.invalidations import subject_of
 from perftrend.store.patch_tests import PatchTest
 from perftrend.store.requests import RequestState
@@ -232,7 +233,7 @@ def _migrate(place: str, *, dry_run: bool) -> None:
 
 
 def _move(place: str, other: str, *, dry_run: bool) -> None:
-    shown = maintenance.redact_password(other)
+    shown = redact_password(other)
     if dry_run:
         rows = maintenance.prepare_move(place, other)
         print(f"{rows} rows would be copied from {place} to {shown}; nothing was done")

@@ -114,11 +114,11 @@ def engine_of(place: str | Path) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise StoreError(
-            f"store {_without_password(url)}: needs the Python package {error.name}; "
+            f"store {redact_password(url)}: needs the Python package {error.name}; "
             f"for PostgreSQL, install it with: {command_to_install('postgresql', 'psycopg[binary]')}"
         ) from error
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise StoreError(f"store {_without_password(url)}: cannot be used: {error}") from error
+        raise StoreError(f"store {redact_password(url)}: cannot be used: {error}") from error
     engine.update_execution_options(**{_COMMITS: Commits()})
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
@@ -267,11 +267,14 @@ def may_exist(url: URL) -> bool:
     return url.get_backend_name() != "sqlite" or Path(url.database or "").is_file()
 
 
-def _without_password(url: str) -> str:
+def redact_password(place: str) -> str:
+    """Return a path, or a URL without its password, for messages."""
+    if "://" not in place:
+        return place
     try:
-        return sa.make_url(url).render_as_string()
+        return sa.make_url(place).render_as_string()
     except ArgumentError:
-        return url.partition("://")[0] + "://…"
+        return place.partition("://")[0] + "://…"
 
 
 class Changes:

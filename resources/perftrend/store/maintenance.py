@@ -22,7 +22,14 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend import COMMAND
 from perftrend.errors import StoreError
-from perftrend.store.connection import alone, engine_of, may_exist, read_transaction, write_transaction
+from perftrend.store.connection import (
+    alone,
+    engine_of,
+    may_exist,
+    read_transaction,
+    redact_password,
+    write_transaction,
+)
 from perftrend.store.schema import (
     HEAD,
     details,
@@ -168,11 +175,6 @@ def migrate(place: str | Path) -> None:
     """
     with _open_engine(place, is_there=True) as engine:
         upgrade(engine, str(place))
-
-
-def redact_password(place: str) -> str:
-    """Return a place without its password."""
-    return sa.make_url(place).render_as_string() if "://" in place else place
 
 
 def _require_newest(engine: Engine, place: str | Path) -> None:
