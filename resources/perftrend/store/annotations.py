@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 from perftrend.errors import UsageError
 from perftrend.store.activity import record
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.edits import EditResult
 from perftrend.store.schema import annotated
 
 LONGEST_TEXT = 4000
@@ -54,15 +55,6 @@ class Annotation:
     def subject(self) -> str:
         """Its name in the activity log."""
         return subject_of(self.identity)
-
-
-@dataclass(frozen=True, slots=True)
-class NoteEditResult:
-    """The result of an edit."""
-
-    is_done: bool
-    annotation: Annotation | None
-    """The current annotation, or the deleted one; None if it no longer exists."""
 
 
 class Annotations:
@@ -132,7 +124,7 @@ class Annotations:
             record(connection, user, "annotated", added.subject, _describe(added))
         return added
 
-    def edit(self, identity: int, text: str, *, version: int, user: str) -> NoteEditResult:
+    def edit(self, identity: int, text: str, *, version: int, user: str) -> EditResult[Annotation]:
         """Change the text of an annotation, unless it has been edited since.
 
         :param version: of the annotation that the edit was made from.
@@ -144,19 +136,19 @@ class Annotations:
             change = sa.update(annotated).where(_of_version(identity, version))
             columns = {"text": text, "edited": datetime.now(UTC), "edited_by": user, "version": version + 1}
             if before is None or connection.execute(change.values(**columns)).rowcount == 0:
-                return NoteEditResult(is_done=False, annotation=before)
+                return EditResult(is_done=False, now=before)
             record(connection, user, "edited", before.subject, f"was: {_describe(before)}")
-            return NoteEditResult(is_done=True, annotation=_find(connection, identity))
+            return EditResult(is_done=True, now=_find(connection, identity))
 
-    def delete(self, identity: int, *, version: int, user: str) -> NoteEditResult:
+    def delete(self, identity: int, *, version: int, user: str) -> EditResult[Annotation]:
         """Delete an annotation, unless it has been edited since; the activity log retains its text."""
         with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             deletion = sa.delete(annotated).where(_of_version(identity, version))
             if before is None or connection.execute(deletion).rowcount == 0:
-                return NoteEditResult(is_done=False, annotation=before)
+                return EditResult(is_done=False, now=before)
             record(connection, user, "deleted", before.subject, f"was: {_describe(before)}")
-            return NoteEditResult(is_done=True, annotation=before)
+            return EditResult(is_done=True, now=before)
 
 
 def subject_of(identity: int) -> str:

@@ -23,6 +23,7 @@ from perftrend.store import clusterings
 from perftrend.store.activity import record
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.edits import BulkEditResult
 from perftrend.store.schema import clusters, renamed_traces, traces
 from perftrend.text import format_count
 
@@ -72,23 +73,6 @@ class MergeCounts:
 
     added: int
     replaced: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterEditResult:
-    """The result of an edit, which changes all the clusters that it names or none."""
-
-    now: tuple[StoredCluster, ...]
-    """The clusters as they are now."""
-    refused: tuple[StoredCluster, ...] = ()
-    """Those that another user has changed meanwhile, as they are now."""
-    gone: tuple[int, ...] = ()
-    """Those that no longer exist."""
-
-    @property
-    def done(self) -> bool:
-        """Whether the clusters are now as the edit states."""
-        return not (self.refused or self.gone)
 
 
 class Clusters:
@@ -166,7 +150,7 @@ class Clusters:
 
     def triage(
         self, versions: Mapping[int, int], *, status: str, message: str | None, user: str
-    ) -> ClusterEditResult:
+    ) -> BulkEditResult[StoredCluster]:
         """Set the triage of clusters, and record it in the activity log, in one transaction.
 
         An edit that repeats the current triage is not a change, regardless of the version.
@@ -186,11 +170,11 @@ class Clusters:
             refused = tuple(each for at, each in changes.items() if each.version != versions[at])
             gone = tuple(identity for identity in versions if identity not in now)
             if refused or gone:
-                return ClusterEditResult(tuple(now.values()), refused, gone)
+                return BulkEditResult(tuple(now.values()), refused, gone)
             for identity, cluster in changes.items():
                 new_message = cluster.message if message is None else message
                 now[identity] = _set_triage(connection, cluster, status, new_message, user)
-        return ClusterEditResult(tuple(now.values()))
+        return BulkEditResult(tuple(now.values()))
 
     def reset(self, testbed: str | None, *, except_status: str, user: str) -> int:
         """Delete the clusters with a status other than ``except_status``, and return their number.

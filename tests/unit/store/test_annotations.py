@@ -66,7 +66,7 @@ def test_edit_says_who_and_grows_the_version(store: Store) -> None:
 
     done = store.annotations.edit(added.identity, "after", version=1, user="bob")
 
-    edited = done.annotation
+    edited = done.now
     assert done.is_done
     assert edited is not None
     assert ("after", "ann", "bob", 2) == (edited.text, edited.author, edited.edited_by, edited.version)
@@ -79,7 +79,7 @@ def test_second_edit_of_one_version_changes_nothing(store: Store) -> None:
 
     second = store.annotations.edit(added.identity, "eve's", version=1, user="eve")
 
-    assert (False, first.annotation) == (second.is_done, second.annotation)
+    assert (False, first.now) == (second.is_done, second.now)
     assert {COMMIT: ["bob's"]} == texts(store, COMMIT)
     assert "eve" not in str(acts(store))
 
@@ -108,7 +108,7 @@ def test_edit_of_a_deleted_annotation_never_changes_another(store: Store) -> Non
 
     done = store.annotations.edit(added.identity, "late", version=1, user="bob")
 
-    assert (False, None) == (done.is_done, done.annotation)
+    assert (False, None) == (done.is_done, done.now)
     assert {COMMIT: ["second"]} == texts(store, COMMIT)
 
 

@@ -144,8 +144,8 @@ def test_second_of_two_people_is_told_and_nothing_is_lost(store: Store) -> None:
 
     second = store.clusters.triage({identity: 1}, status="Ignore", message="noise", user="bob")
 
-    assert first.done
-    assert not second.done
+    assert first.is_done
+    assert not second.is_done
     [theirs] = second.refused
     assert ("Bug", "7", "ann", 2) == (theirs.status, theirs.message, theirs.changed_by, theirs.version)
     assert ["Bug"] == [each.status for each in store.clusters.select()]
@@ -159,7 +159,7 @@ def test_two_people_at_the_very_same_time_are_one_after_the_other(store: Store) 
 
     def say(who: str) -> None:
         begin.wait()
-        done.append(store.clusters.triage({identity: 1}, status="Ignore", message=who, user=who).done)
+        done.append(store.clusters.triage({identity: 1}, status="Ignore", message=who, user=who).is_done)
 
     people = [threading.Thread(target=say, args=(f"person {number}",)) for number in range(8)]
     for person in people:
@@ -178,7 +178,7 @@ def test_several_are_changed_together_or_not_at_all(store: Store) -> None:
 
     both = store.clusters.triage({one: 1, other: 1}, status="Ignore", message=None, user="bob")
 
-    assert not both.done
+    assert not both.is_done
     assert [one] == [each.identity for each in both.refused]
     assert {"Bug": 1, "New": 1} == store.clusters.counts()
 
@@ -196,7 +196,7 @@ def test_each_keeps_its_own_message_where_none_is_given(store: Store) -> None:
 def test_saying_the_same_again_is_no_change(store: Store) -> None:
     [identity] = filled(store, cluster())
     for _ in range(2):
-        assert store.clusters.triage({identity: 1}, status="Bug", message="7", user="ann").done
+        assert store.clusters.triage({identity: 1}, status="Bug", message="7", user="ann").is_done
 
     assert [2] == [each.version for each in store.clusters.select()]
     said, _ = (act.detail for act in store.activity.newest(9, f"cluster {identity}"))

@@ -19,7 +19,8 @@ from perftrend.dashboard.formats import plain
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
-from perftrend.store.annotations import Annotation, NoteEditResult, subject_of, validate_commit
+from perftrend.store.annotations import Annotation, subject_of, validate_commit
+from perftrend.store.edits import EditResult
 from perftrend.store.tiles import TileColumn
 
 _SHOWN = 50
@@ -232,10 +233,10 @@ def delete(
 
 
 def _answer(
-    request: Request, site: AppContext, identity: int, outcome: NoteEditResult, text: str
+    request: Request, site: AppContext, identity: int, outcome: EditResult[Annotation], text: str
 ) -> Response:
     """Return the response to an edit: the current annotation, or the conflicting edit of another user."""
-    now = outcome.annotation
+    now = outcome.now
     if outcome.is_done and now:
         return done(request, _PATH, AnnotationEntry.of(now), commit=now.commit)
     last = site.store.activity.newest(1, subject_of(identity))

@@ -43,7 +43,8 @@ from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.store.clusterings import NewestClustering
-from perftrend.store.clusters import ClusterEditResult, StoredCluster
+from perftrend.store.clusters import StoredCluster
+from perftrend.store.edits import BulkEditResult
 from perftrend.store.shortcuts import LONGEST_SHORTCUT, MOST_TRACES
 
 router = APIRouter()
@@ -224,16 +225,20 @@ def explore_all(site: Context, user: Editor, identity: Identity) -> RedirectResp
 
 
 def _answer(
-    request: Request, site: AppContext, triaged: ClusterEditResult, status: TriageStatus, message: str | None
+    request: Request,
+    site: AppContext,
+    triaged: BulkEditResult[StoredCluster],
+    status: TriageStatus,
+    message: str | None,
 ) -> Response:
     if triaged.gone and not triaged.now:
         raise HTTPException(404, f"unknown cluster: {', '.join(map(str, triaged.gone))}")
     model = EditedClusters(
-        done=triaged.done,
-        error="" if triaged.done else _conflict(triaged),
+        done=triaged.is_done,
+        error="" if triaged.is_done else _conflict(triaged),
         clusters=cluster_views(site, triaged.now),
     )
-    if triaged.done:
+    if triaged.is_done:
         back = f"/clusters/{model.clusters[0].id}" if len(model.clusters) == 1 else "/clusters"
         return done(request, back, model)
     return page(
@@ -242,7 +247,7 @@ def _answer(
     )  # fmt: skip
 
 
-def _conflict(triaged: ClusterEditResult) -> str:
+def _conflict(triaged: BulkEditResult[StoredCluster]) -> str:
     """Return a message with the conflicting edits of other users."""
     messages = [_describe_edit(each) for each in triaged.refused]
     messages += [f"cluster {identity} was deleted" for identity in triaged.gone]

@@ -30,7 +30,8 @@ from perftrend.dashboard.triage.dry_runs import DryRuns
 from perftrend.dashboard.triage.messages import name_of
 from perftrend.dashboard.triage.models import LARGEST_NUMBER
 from perftrend.errors import UsageError
-from perftrend.store.alerts import Alert, AlertEditResult, Override, Rules
+from perftrend.store.alerts import Alert, Override, Rules
+from perftrend.store.edits import EditResult
 
 router = APIRouter()
 
@@ -172,14 +173,14 @@ def _answer(
     request: Request,
     site: AppContext,
     user: User,
-    outcome: AlertEditResult,
+    outcome: EditResult[Alert],
     *,
     identity: int,
     wanted: AlertRules | None = None,
     back: str = "",
 ) -> Response:
     """Return the response to an edit: the alert as it is now, or the conflicting edit of another user."""
-    now = outcome.alert
+    now = outcome.now
     if now is None:
         raise HTTPException(404, f"nothing was changed: alert {identity} does not exist, or was deleted")
     if outcome.is_done:

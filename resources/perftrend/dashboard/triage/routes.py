@@ -27,7 +27,8 @@ from perftrend.dashboard.triage.models import (
     Undo,
 )
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
-from perftrend.store.alerts import STATUSES, Item, ItemEditResult, ItemSelection, TriageEdit
+from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
+from perftrend.store.edits import BulkEditResult
 
 router = APIRouter()
 
@@ -133,7 +134,7 @@ def _one(site: AppContext, identity: int) -> Item:
 
 
 def _answer(
-    request: Request, site: AppContext, outcome: ItemEditResult, back: str, wanted: dict[str, str]
+    request: Request, site: AppContext, outcome: BulkEditResult[Item], back: str, wanted: dict[str, str]
 ) -> Response:
     """Return the response to an edit: the items as they are now, or the conflicting edits of other users."""
     if outcome.gone:

@@ -1,10 +1,9 @@
 """Alerts, the items that they found, and the outbox."""
 
-from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, AlertEditResult, Alerts, Override, Rules
+from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, Alerts, Override, Rules
 from perftrend.store.alerts.items import (
     STATUSES,
     Item,
-    ItemEditResult,
     Items,
     ItemSelection,
     Span,
@@ -19,10 +18,8 @@ __all__ = [
     "DIRECTIONS",
     "STATUSES",
     "Alert",
-    "AlertEditResult",
     "Alerts",
     "Item",
-    "ItemEditResult",
     "ItemSelection",
     "Items",
     "Message",

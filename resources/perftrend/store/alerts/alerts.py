@@ -20,6 +20,7 @@ from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.edits import EditResult
 from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
 
@@ -90,15 +91,6 @@ class Override:
     reason: str = ""
     changed: datetime = field(default_factory=lambda: datetime.now(UTC))
     changed_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertEditResult:
-    """The result of an edit."""
-
-    is_done: bool
-    alert: Alert | None
-    """The current alert, or the deleted one; None if it no longer exists."""
 
 
 _RULES = tuple(each.name for each in fields(Rules))
@@ -179,7 +171,7 @@ class Alerts:
             record(connection, user, "made", added.subject, _describe_rules(rules))
         return added
 
-    def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> AlertEditResult:
+    def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> EditResult[Alert]:
         """Change an alert, unless it has been edited since.
 
         If the alert is disabled, its unsent messages are deleted.
@@ -187,26 +179,26 @@ class Alerts:
         with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             if before is None or not _bump_version(connection, identity, version, user, **_columns(rules)):
-                return AlertEditResult(is_done=False, alert=before)
+                return EditResult(is_done=False, now=before)
             if not rules.enabled:
                 _drop_unsent(connection, identity)
             record(connection, user, "edited", before.subject, _difference(before.rules, rules))
-            return AlertEditResult(is_done=True, alert=_find(connection, identity))
+            return EditResult(is_done=True, now=_find(connection, identity))
 
-    def delete(self, identity: int, *, version: int, user: str) -> AlertEditResult:
+    def delete(self, identity: int, *, version: int, user: str) -> EditResult[Alert]:
         """Delete an alert with its overrides and its unsent messages; its items remain."""
         with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             if before is None or not _bump_version(connection, identity, version, user):
-                return AlertEditResult(is_done=False, alert=before)
+                return EditResult(is_done=False, now=before)
             connection.execute(sa.delete(alert_overrides).where(alert_overrides.c.alert_id == identity))
             connection.execute(sa.delete(item_alerts).where(item_alerts.c.alert_id == identity))
             _drop_unsent(connection, identity)
             connection.execute(sa.delete(alerts).where(alerts.c.id == identity))
             record(connection, user, "deleted", before.subject, f"was: {_describe_rules(before.rules)}")
-            return AlertEditResult(is_done=True, alert=before)
+            return EditResult(is_done=True, now=before)
 
-    def override(self, *overrides: Override, version: int, user: str) -> AlertEditResult:
+    def override(self, *overrides: Override, version: int, user: str) -> EditResult[Alert]:
         """Set one or more overrides of traces; an override without values is removed.
 
         :param overrides: of one alert.
@@ -216,11 +208,11 @@ class Alerts:
         with write_transaction(self._engine) as connection:
             before = _find(connection, identity)
             if before is None or not _bump_version(connection, identity, version, user):
-                return AlertEditResult(is_done=False, alert=before)
+                return EditResult(is_done=False, now=before)
             for each in overrides:
                 _set_override(connection, each, user)
                 record(connection, user, "overrode", before.subject, _describe_override(each))
-            return AlertEditResult(is_done=True, alert=_find(connection, identity))
+            return EditResult(is_done=True, now=_find(connection, identity))
 
 
 def _job_of(job: str, experiment: str) -> str:

@@ -7,7 +7,7 @@ from. An evaluation changes the version only if it closes or reopens an item.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.edits import BulkEditResult
 from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import findings, item_alerts, items
 
@@ -150,23 +151,6 @@ class TriageEdit:
     """None to leave it unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ItemEditResult:
-    """The result of an edit, which changes all the items that it names or none."""
-
-    now: tuple[Item, ...] = ()
-    """The items as they are now."""
-    refused: tuple[Item, ...] = field(default=())
-    """Those that another user has changed meanwhile, as they are now."""
-    gone: tuple[int, ...] = ()
-    """Those that do not exist."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the items are now as the edit states."""
-        return not (self.refused or self.gone)
-
-
 FINDING = tuple(
     current_hash(each).label("trace") if each.name == "trace" else each for each in findings.columns
 )
@@ -258,7 +242,7 @@ class Items:
         with read_transaction(self._engine) as connection:
             return list(connection.execute(query.order_by(item_alerts.c.alert_id)).scalars())
 
-    def triage(self, edits: Sequence[TriageEdit], *, user: str) -> ItemEditResult:
+    def triage(self, edits: Sequence[TriageEdit], *, user: str) -> BulkEditResult[Item]:
         """Set the triage of items, all or none, and record it in the activity log, in one transaction.
 
         An edit that repeats the current triage is not a change, regardless of the version.
@@ -271,13 +255,13 @@ class Items:
             ]
             refused = tuple(before[edit.item] for edit in wanted if before[edit.item].version != edit.version)
             if gone or refused:
-                return ItemEditResult(refused=refused, gone=gone)
+                return BulkEditResult(refused=refused, gone=gone)
             for edit in wanted:
                 _write(connection, edit, before[edit.item], user)
             now = _by_identity(connection, [edit.item for edit in edits])
-        return ItemEditResult(now=tuple(now[edit.item] for edit in edits))
+        return BulkEditResult(now=tuple(now[edit.item] for edit in edits))
 
-    def undo(self, versions: Mapping[int, int], *, user: str) -> ItemEditResult:
+    def undo(self, versions: Mapping[int, int], *, user: str) -> BulkEditResult[Item]:
         """Undo the last triage of items, unless they have been edited since."""
         with read_transaction(self._engine) as connection:
             present = _by_identity(connection, list(versions))

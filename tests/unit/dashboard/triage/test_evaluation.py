@@ -105,8 +105,8 @@ def test_change_that_disappears_closes_its_item_and_opens_it_when_it_is_back(
     (closed,) = nights.items()
     assert 1 == gone.closed
     assert ("closed", "no longer found", "#12") == (closed.status, closed.reason, closed.message)
-    assert edited.alert is not None
-    nights.store.alerts.edit(alert.identity, alert.rules, version=edited.alert.version, user="ann")
+    assert edited.now is not None
+    nights.store.alerts.edit(alert.identity, alert.rules, version=edited.now.version, user="ann")
 
     back = nights.evaluate()
 

@@ -181,8 +181,8 @@ def test_edit_and_deletion_of_an_alert_need_its_version(store: Store) -> None:
     deleted = store.alerts.delete(alert.identity, version=1, user="ann")
 
     assert (False, False) == (late.is_done, deleted.is_done)
-    assert late.alert is not None
-    assert ("b", "bob", 2) == (late.alert.rules.name, late.alert.changed_by, late.alert.version)
+    assert late.now is not None
+    assert ("b", "bob", 2) == (late.now.rules.name, late.now.changed_by, late.now.version)
 
 
 def test_deleted_alert_sends_nothing_more_and_keeps_its_items(store: Store) -> None:
