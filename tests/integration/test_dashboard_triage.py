@@ -145,7 +145,7 @@ def test_triage_by_keys(browser: Browser, triaging: Dashboard) -> None:
         save_picture(page, "triage-by-keys")
 
         expect(statuses(page)).to_have_text(["ignored", "bug", *["new"] * (number - 2)])
-        expect(page.locator("tr.item [data-said]").nth(1)).to_have_text("#4711")
+        expect(page.locator("tr.item [data-reason]").nth(1)).to_have_text("#4711")
         expect(page.locator("[data-count=new]")).to_have_text(str(number - 2))
         page.keyboard.press("u")
         expect(statuses(page).nth(1)).to_have_text("new")

@@ -1,8 +1,8 @@
-/** What every page does where scripts run: times in the reader's zone. Other pages' scripts import from it. */
+/** Shared by all pages: times in the reader's zone, requests, and announcements. */
 
 const WHOLE = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
-/** Show the times below an element in the reader's zone; pages call it for what they add later. */
+/** Show the times below an element in the reader's zone; pages call it for elements that they add later. */
 export function localTimes(root = document) {
   for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
     const moment = new Date(time.dateTime);
@@ -12,7 +12,7 @@ export function localTimes(root = document) {
   }
 }
 
-/** Write a moment in the reader's zone, in the order that nobody takes for another: 2026-03-01 02:00. */
+/** Format a time in the reader's zone, in an order that is not ambiguous: 2026-03-01 02:00. */
 export function shownMoment(moment) {
   const two = (number) => String(number).padStart(2, "0");
   const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
@@ -21,7 +21,7 @@ export function shownMoment(moment) {
 
 /**
  * Fetch the model of a page: the same URL as JSON.
- * @throws {Error} with the one line that the dashboard says.
+ * @throws {Error} with the message of the dashboard; its body is the whole response.
  */
 export async function fetchJson(url, options = {}) {
   const answer = await fetch(url, {
@@ -29,9 +29,9 @@ export async function fetchJson(url, options = {}) {
     headers: { Accept: "application/json", ...(options.headers ?? {}) },
   });
   if (answer.status === 204) return null;
-  const told = await answer.json().catch(() => ({ error: answer.statusText }));
-  if (!answer.ok) throw Object.assign(new Error(told.error), { status: answer.status, told });
-  return told;
+  const body = await answer.json().catch(() => ({ error: answer.statusText }));
+  if (!answer.ok) throw Object.assign(new Error(body.error), { status: answer.status, body });
+  return body;
 }
 
 /** Return the token that a change has to carry, of a page with any form. */
@@ -39,7 +39,7 @@ export function csrfToken() {
   return document.querySelector("input[name=csrf]")?.value ?? "";
 }
 
-/** Send a change as JSON; answers and errors as of fetchJson. */
+/** Send a change as JSON; the same result and errors as fetchJson. */
 export function sendJson(url, body, method = "POST") {
   return fetchJson(url, {
     method,
@@ -61,7 +61,7 @@ export function loadPlotly() {
   return plotly;
 }
 
-/** Tell those who cannot see the page what has changed on it. */
+/** Announce a change of the page to screen readers. */
 export function announce(text) {
   let region = document.querySelector("#announced");
   if (!region) {

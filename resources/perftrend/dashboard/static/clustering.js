@@ -9,7 +9,7 @@ async function look() {
   try {
     now = await fetchJson(location.href);
   } catch {
-    // The dashboard is away for a moment, or asks for patience.
+    // The dashboard restarts or is busy.
     return setTimeout(look, 5 * POLL_MS);
   }
   if (!now.under_way) return location.reload();

@@ -9,7 +9,7 @@ const MONTHS = new Intl.DateTimeFormat("sv", {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", timeZone: "UTC",
 });
 
-function tell(item, problem) {
+function showProblem(item, problem) {
   let line = item.querySelector(".problem");
   if (!line) {
     line = Object.assign(document.createElement("p"), { className: "problem" });
@@ -19,8 +19,11 @@ function tell(item, problem) {
   line.textContent = problem;
 }
 
-/** Show a cluster as it is now; what somebody is typing stays where ``keep`` says so. */
-function show(cluster, { keep = false } = {}) {
+/**
+ * Show the current state of a cluster.
+ * @param preserveInput is whether text that the user is typing remains, and the message about it.
+ */
+function show(cluster, { preserveInput = false } = {}) {
   const item = document.querySelector(`[data-id="${cluster.id}"]`);
   if (!item) return;
   const status = item.querySelector("[data-status]");
@@ -42,14 +45,14 @@ function show(cluster, { keep = false } = {}) {
   const form = item.querySelector("[data-triage]");
   if (form) {
     form.elements.version.value = cluster.version;
-    if (!keep) {
+    if (!preserveInput) {
       form.elements.status.value = cluster.status;
       form.elements.message.value = cluster.message;
     }
   }
   const box = item.querySelector("input[form=bulk]");
   if (box) box.value = cluster.version;
-  if (!keep) item.querySelector(".problem")?.remove();
+  if (!preserveInput) item.querySelector(".problem")?.remove();
 }
 
 function count(status, by) {
@@ -57,17 +60,17 @@ function count(status, by) {
   if (place) place.textContent = Number(place.textContent) + by;
 }
 
-/** Say something of clusters; where somebody was faster, show what they said and let the reader decide. */
-async function say(wanted, status, message) {
+/** Triage clusters. If another user was faster, show the current state and change nothing. */
+async function triage(wanted, status, message) {
   const clusters = Object.fromEntries(wanted.map((item) => [item.dataset.id, Number(item.dataset.version)]));
   try {
-    const told = await sendJson("/clusters/triage", { clusters, status, message });
-    told.clusters.forEach((cluster) => show(cluster));
-    announce(`${told.clusters.map((cluster) => `Cluster ${cluster.id}`).join(", ")}: ${status}`);
+    const edited = await sendJson("/clusters/triage", { clusters, status, message });
+    edited.clusters.forEach((cluster) => show(cluster));
+    announce(`${edited.clusters.map((cluster) => `Cluster ${cluster.id}`).join(", ")}: ${status}`);
     return true;
   } catch (error) {
-    (error.told?.clusters ?? []).forEach((cluster) => show(cluster, { keep: true }));
-    wanted.forEach((item) => tell(item, error.message));
+    (error.body?.clusters ?? []).forEach((cluster) => show(cluster, { preserveInput: true }));
+    wanted.forEach((item) => showProblem(item, error.message));
     return false;
   }
 }
@@ -95,13 +98,13 @@ function move(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-async function sayOfChosen(status, message) {
+async function triageChosen(status, message) {
   const wanted = chosen();
-  if (await say(wanted, status, message)) wanted.forEach((item) => choose(item, false));
+  if (await triage(wanted, status, message)) wanted.forEach((item) => choose(item, false));
 }
 
 function act(key) {
-  // A page of one cluster is about that one, wherever the focus is.
+  // On the page of one cluster, keys apply to it, wherever the focus is.
   const item = list ? items.find((each) => each.contains(document.activeElement)) : items[0];
   const several = bulk ? chosen() : [];
   const form = several.length ? bulk : item?.querySelector("[data-triage]");
@@ -114,8 +117,8 @@ function act(key) {
     return form.elements.message.focus();
   }
   const status = { i: "Ignore", n: "New" }[key];
-  if (several.length) return sayOfChosen(status, null);
-  return say([item], status, null);
+  if (several.length) return triageChosen(status, null);
+  return triage([item], status, null);
 }
 
 document.addEventListener("keydown", (event) => {
@@ -130,15 +133,15 @@ document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (form === bulk && chosen().length) {
     event.preventDefault();
-    await sayOfChosen(form.elements.status.value, form.elements.message.value || null);
+    await triageChosen(form.elements.status.value, form.elements.message.value || null);
   } else if (form.matches("[data-triage]") && form.closest("[data-id]")) {
     event.preventDefault();
     const item = form.closest("[data-id]");
-    if (await say([item], form.elements.status.value, form.elements.message.value)) item.focus();
+    if (await triage([item], form.elements.status.value, form.elements.message.value)) item.focus();
   }
 });
 
-// Boxes that the browser has kept from before a reload count.
+// Checkboxes that the browser restored after a reload count.
 if (bulk) {
   document.addEventListener("change", (event) => event.target.matches("input[form=bulk]") && showChosen());
   showChosen();

@@ -41,10 +41,10 @@ const moment = (point) => shownMoment(new Date(point.started));
 const day = (point) => moment(point).slice(0, 10);
 const short = (commit) => (commit ? commit.slice(0, 9) : "no commit");
 
-/** Where a point stands on the axis of columns. */
+/** The position of a point on the axis of columns. */
 const middle = (point) => point.column + (point.columns - 1) / 2;
 
-/** What is told of the point under the pointer. */
+/** The description of the point under the pointer. */
 function about(model, line, place) {
   const point = model.points[place];
   const parts = [valueOf(line, place), line.label, short(point.commit)];
@@ -222,11 +222,11 @@ function simulated(model) {
 
 /**
  * Draw a model.
- * @param tell has pointed(text), tip(place, value, label) for what the pointer is at, chosen(line, point,
+ * @param handlers has pointed(text), tip(place, value, label) for what the pointer is at, chosen(line, point,
  *   compared) for a click on a point, zoomed(pairs) for another part that is seen, as the address has it, and
  *   whole(is) for whether it is all that there is.
  */
-export async function draw(plot, model, tell) {
+export async function draw(plot, model, handlers) {
   const Plotly = await loadPlotly();
   // Without lines it has no height.
   if (plot.dataset.drawn === "0") delete plot.dataset.drawn;
@@ -243,16 +243,16 @@ export async function draw(plot, model, tell) {
     const { line, point, change } = at(event);
     if (!line) return;
     const relative = change?.relative == null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
-    tell.pointed(about(model, line, point) + (change ? `  ·  ${change.name}${relative}` : ""));
-    tell.tip(spot(plot, event.points[0]), valueOf(line, point), line.label);
+    handlers.pointed(about(model, line, point) + (change ? `  ·  ${change.name}${relative}` : ""));
+    handlers.tip(spot(plot, event.points[0]), valueOf(line, point), line.label);
   });
   plot.on("plotly_unhover", () => {
-    tell.pointed("");
-    tell.tip(null);
+    handlers.pointed("");
+    handlers.tip(null);
   });
   plot.on("plotly_click", (event) => {
     const { line, point } = at(event);
-    if (line) tell.chosen(line, point, Boolean(event.event?.shiftKey));
+    if (line) handlers.chosen(line, point, Boolean(event.event?.shiftKey));
   });
   plot.on("plotly_doubleclick", () => unzoom(plot, model));
   let seen = ranges(layout(model, plot));
@@ -261,9 +261,9 @@ export async function draw(plot, model, tell) {
     // It may be about another width of the window only.
     if (!changed(seen, now).length) return;
     seen = now;
-    tell.zoomed(zoomOf(model, plot));
+    handlers.zoomed(zoomOf(model, plot));
   });
-  tell.whole(!zoomOf(model, plot).length);
+  handlers.whole(!zoomOf(model, plot).length);
   plot.dataset.drawn = String(model.lines.length);
   plot.dataset.kind = type;
 }

@@ -1,12 +1,12 @@
-/** Tables that are sorted by a click on the head of a column; without a script they stay as they came. */
+/** Tables that are sorted by a click on a column header. */
 
 const COMPARED = new Intl.Collator(undefined, { numeric: true });
 
 /**
  * @param order is [column, "ascending" or "descending"], if the table was sorted before; else null.
- * @param tell is told of a new order.
+ * @param onSort is called with the new order.
  */
-export function sortable(table, order, tell) {
+export function sortable(table, order, onSort) {
   if (table.dataset.sortable === "ready") return;
   table.dataset.sortable = "ready";
   table.querySelectorAll("thead th").forEach((head, column) => {
@@ -17,7 +17,7 @@ export function sortable(table, order, tell) {
     button.addEventListener("click", () => {
       const direction = head.getAttribute("aria-sort") === "descending" ? "ascending" : "descending";
       sort(table, column, direction);
-      tell([column, direction]);
+      onSort([column, direction]);
     });
     head.replaceChildren(button);
   });

@@ -1,8 +1,8 @@
 /**
  * Explore, live: every choice changes the address, and the address alone decides what is shown.
  *
- * What comes is the page that the address has without a script, too. Its parts take the place of those that
- * are shown; what is drawn stands in it as JSON.
+ * The response is the same page as without JavaScript. Its parts replace those on the page, and it contains
+ * the plot as JSON.
  */
 
 import { announce, localTimes, sendJson } from "./base.js";
@@ -20,13 +20,13 @@ const HINT = matchMedia("(pointer: coarse)").matches
 const TYPING_MS = 350;
 const FIELDS = ["q", "queries", "formula", "find", "show", "by", "downsample", "spread", "changes"];
 const AGGREGATES = ["ave", "min", "max", "count"];
-let under_way = new AbortController();
+let request = new AbortController();
 let shown = null;
 let addressShown = location.pathname + location.search;
 let sorted = null;
 let opener = null;
 
-/** Return the address of what the form has; what is as usual is left out by the server. */
+/** Return the address of the form's contents; the server omits defaults. */
 function chosen() {
   const given = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
@@ -35,26 +35,26 @@ function chosen() {
   return `/?${given}`;
 }
 
-/** Show an address of this page, and put it into the history unless it is there. */
-async function show(address, { push = true, replace = false, keepField = null } = {}) {
-  under_way.abort();
-  under_way = new AbortController();
-  const { signal } = under_way;
+/** Show an address of this page, and add it to the history unless it is there. */
+async function show(address, { push = true, replace = false, typedField = null } = {}) {
+  request.abort();
+  request = new AbortController();
+  const { signal } = request;
   frame.classList.add("waiting");
   try {
     const html = await page(address, signal);
     const model = plotOf(html);
     if (signal.aborted) return;
-    // What is being typed is no step to go back to.
+    // Text that is being typed is not a step to go back to.
     if (push) history[replace ? "replaceState" : "pushState"](null, "", model.url);
     addressShown = location.pathname + location.search;
-    // A query that is half written leaves the rest as it is.
-    if (keepField === "q" && model.wrong.includes("q")) {
-      exchange(html, keepField, ["mistakes-q"]);
+    // An incomplete query leaves the rest unchanged.
+    if (typedField === "q" && model.wrong.includes("q")) {
+      exchange(html, typedField, ["mistakes-q"]);
       return;
     }
     const wasOpen = Boolean(shown?.looked);
-    exchange(html, keepField);
+    exchange(html, typedField);
     await drawn(model);
     if (push && model.looked && !wasOpen) present();
     if (push) announce(`${model.lines.length} lines`);
@@ -68,14 +68,14 @@ async function show(address, { push = true, replace = false, keepField = null } 
 }
 
 /**
- * Fetch a page. With mistakes it comes, too: what is right of it is drawn.
- * @throws {Error} with what the dashboard says instead.
+ * Fetch a page, also one whose query has an error: the rest of it is drawn.
+ * @throws {Error} with the message of the dashboard.
  */
 async function page(address, signal) {
   const answer = await fetch(address, { signal, headers: { Accept: "text/html" } });
   const html = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (html.querySelector("#drawn")) return html;
-  // Who has to sign in again does so, and comes back.
+  // If the session has ended, the user signs in again and comes back.
   if (answer.ok || answer.redirected) location.assign(address);
   throw new Error(html.querySelector("[role=alert]")?.textContent ?? answer.statusText);
 }
@@ -84,8 +84,8 @@ function plotOf(html) {
   return JSON.parse(html.querySelector("#drawn").textContent);
 }
 
-/** Put the parts of a fetched page into this one; focus, sorting and scrolling stay where they were. */
-function exchange(html, keepField, names = null) {
+/** Replace the parts of this page with those of a fetched one; focus, sorting and scrolling are preserved. */
+function exchange(html, typedField, names = null) {
   const active = document.activeElement;
   const part = active?.closest("[data-part]")?.dataset.part;
   const places = part ? placesOf(active, part) : [];
@@ -100,7 +100,7 @@ function exchange(html, keepField, names = null) {
     const fresh = html.getElementById(name), field = document.getElementById(name);
     if (!fresh || !field) continue;
     field.toggleAttribute("aria-invalid", fresh.hasAttribute("aria-invalid"));
-    if (name === keepField) field.dataset.written = fresh.value;
+    if (name === typedField) field.dataset.written = fresh.value;
     else field.value = fresh.value;
   }
   prepare();
@@ -111,7 +111,7 @@ function exchange(html, keepField, names = null) {
   }
 }
 
-/** Return what finds an element again after its part was exchanged, the best first; at last the part. */
+/** Return selectors that find an element again after its part was replaced, the best first. */
 function placesOf(element, part) {
   const whole = `[data-part="${CSS.escape(part)}"]`;
   const equal = (name) => `[${name}="${CSS.escape(element.getAttribute(name))}"]`;
@@ -128,7 +128,7 @@ function placesOf(element, part) {
   return [...found, ...(part === "panel" && opener ? [opener] : []), `${whole} a`, `${whole} button`, "#plot"];
 }
 
-/** Bring a point that was opened from a list before the eyes, and to who came by keyboard. */
+/** Scroll to a point that was opened from a list, and focus it for the keyboard. */
 function present() {
   const active = document.activeElement;
   const part = active?.closest('[data-part="table"], [data-part="happened"]')?.dataset.part;
@@ -141,7 +141,7 @@ function present() {
 
 function prepare() {
   localTimes();
-  // Only what is made of several traces has a line for each value.
+  // Only aggregates of several traces have a line for each value.
   document.querySelector("#by").disabled = !AGGREGATES.includes(document.querySelector("#show").value);
   for (const table of document.querySelectorAll("table[data-sortable]")) {
     sortable(table, sorted, (order) => { sorted = order; });
@@ -168,7 +168,7 @@ async function drawn(model) {
       const address = new URL(location.href);
       for (const name of ["x", "y"]) address.searchParams.delete(name);
       for (const [name, value] of pairs) address.searchParams.append(name, value);
-      // At once: whoever leaves before the links are here, comes back to what was seen.
+      // At once, so that Back returns to this view even if the links are not there yet.
       history.replaceState(null, "", address);
       show(address.pathname + address.search, { push: false });
     },
@@ -184,7 +184,7 @@ async function drawn(model) {
   });
 }
 
-/** Tell beside a point what it is; null: nothing is pointed at. */
+/** Show the description next to a point; null: hide it. */
 function tip(place, value = "", label = "") {
   const box = document.querySelector("#tip");
   box.hidden = !place;
@@ -203,7 +203,7 @@ form.addEventListener("input", (event) => {
   const typed = event.target.matches("textarea, input[type=search]");
   if (event.target.matches("#formula, #queries")) return;
   delete event.target.dataset.written;
-  waiting = setTimeout(() => show(chosen(), { replace: typed, keepField: typed ? event.target.id : null }), typed ? TYPING_MS : 0);
+  waiting = setTimeout(() => show(chosen(), { replace: typed, typedField: typed ? event.target.id : null }), typed ? TYPING_MS : 0);
 });
 
 form.addEventListener("submit", (event) => {
@@ -212,7 +212,7 @@ form.addEventListener("submit", (event) => {
   show(chosen()).then(pointOut);
 });
 
-/** Put the cursor where a formula is wrong. */
+/** Put the cursor at the error of a formula. */
 function pointOut() {
   const wrong = document.querySelector('[data-part="mistakes-id"] [data-position]');
   const field = document.querySelector("#formula");
@@ -222,10 +222,10 @@ function pointOut() {
 }
 
 form.addEventListener("change", (event) => {
-  // Another testbed has other times, and what is drawn otherwise has other values.
+  // Another testbed has other times, and another kind of plot has other values.
   const old = { testbed: "[name=tile], [name=x], [name=y]", show: "[name=y]", by: "[name=y]" }[event.target.id];
   if (old) form.querySelectorAll(old).forEach((each) => each.remove());
-  // Values that have boxes are ticked there, and leave the text to what boxes cannot say.
+  // Values with a checkbox are checked there; the text has only the other conditions.
   if (event.target.dataset.written !== undefined) {
     event.target.value = event.target.dataset.written;
     delete event.target.dataset.written;
@@ -256,7 +256,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  // Some keyboards have brackets on a third level only, which some systems tell as Ctrl and Alt.
+  // Some keyboards have brackets on a third level only, which some systems report as Ctrl and Alt.
   if ((event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState("AltGraph")) return;
   if (event.target.matches("input:not([type=checkbox]), textarea, select")) return;
   const link = document.querySelector(`a[data-key="${CSS.escape(event.key)}"]`);
@@ -272,22 +272,22 @@ document.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("submit", async (event) => {
-  const kind = event.target.dataset.keep;
+  const kind = event.target.dataset.save;
   if (!kind) return;
   event.preventDefault();
   const fields = new FormData(event.target);
   const body = kind === "short" ? { url: fields.get("url") } : { ids: fields.get("ids").split("\n") };
-  const output = document.querySelector("#kept");
+  const output = document.querySelector("#saved");
   try {
-    const kept = await sendJson(event.target.action, body);
-    if (kind === "shortcut") await show(kept.url);
-    told(kind === "short" ? new URL(kept.url, location.href).href : `shortcut("${kept.id}")`);
+    const saved = await sendJson(event.target.action, body);
+    if (kind === "shortcut") await show(saved.url);
+    showSaved(kind === "short" ? new URL(saved.url, location.href).href : `shortcut("${saved.id}")`);
   } catch (error) {
     output.textContent = error.message;
   }
 });
 
-/** Take a formula that is drawn back into its field. */
+/** Move a formula from the plot back into its field. */
 function correct(button) {
   const field = document.querySelector("#formula");
   for (const each of form.querySelectorAll("input[name=id]")) {
@@ -297,20 +297,21 @@ function correct(button) {
   field.focus();
 }
 
-function told(text) {
+/** Show an address or an expression in a field, selected for copying. */
+function showSaved(text) {
   const field = Object.assign(document.createElement("input"), { readOnly: true, value: text, size: text.length });
   field.setAttribute("aria-label", "Saved as");
-  document.querySelector("#kept").replaceChildren(field);
+  document.querySelector("#saved").replaceChildren(field);
   field.select();
 }
 
 async function copy(field, button) {
   field.select();
   await navigator.clipboard?.writeText(field.value).catch(() => {});
-  const said = button.textContent;
+  const label = button.textContent;
   button.textContent = "Copied";
   announce("Copied");
-  setTimeout(() => { button.textContent = said; }, 1500);
+  setTimeout(() => { button.textContent = label; }, 1500);
 }
 
 for (const kind of ["mouseover", "focusin"]) {

@@ -11,10 +11,10 @@ const help = document.querySelector("#help");
 const message = bulk?.elements.message;
 const WORDS = { ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "marked as new" };
 
-/** What was done on this page, the last at the end: rows and the versions that undo has to carry. */
+/** The edits made on this page, the newest last: lists of rows, for undo. */
 const done = [];
-/** What the message that is being written is about; null: nothing. */
-let asked = null;
+/** The rows that the message being written is for; null: none. */
+let messageRows = null;
 
 function count(status, by) {
   const place = document.querySelector(`[data-count="${status}"]`);
@@ -30,12 +30,12 @@ function show(item) {
   count(item.status, 1);
   status.textContent = item.status;
   status.className = `status ${item.status}`;
-  row.querySelector("[data-said]").textContent = item.reason || item.message;
+  row.querySelector("[data-reason]").textContent = item.reason || item.message;
   row.dataset.version = item.version;
   row.querySelector("input[type=checkbox]").value = item.version;
 }
 
-function tell(text) {
+function showProblem(text) {
   problem.textContent = text;
   problem.hidden = !text;
 }
@@ -50,12 +50,12 @@ function versions(wanted) {
 }
 
 async function send(url, body) {
-  tell("");
+  showProblem("");
   try {
     return (await sendJson(url, body)).items;
   } catch (error) {
-    (error.told?.items ?? []).forEach(show);
-    tell(`${error.message}${error.status === 409 ? "; the list shows the current state" : ""}`);
+    (error.body?.items ?? []).forEach(show);
+    showProblem(`${error.message}${error.status === 409 ? "; the list shows the current state" : ""}`);
     return null;
   }
 }
@@ -74,15 +74,15 @@ function showChosen() {
   bulk.querySelector("[data-chosen]").textContent = chosen().length || "Selected";
 }
 
-/** Say something of items; where somebody was faster, show what they said and let the reader decide. */
-async function say(wanted, status, text) {
-  if (!wanted.length) return tell("Select an item first.");
+/** Triage items. If another user was faster, show the current state and change nothing. */
+async function triage(wanted, status, text) {
+  if (!wanted.length) return showProblem("Select an item first.");
   const items = await send("/triage", { items: versions(wanted), status, ...(text ? { message: text } : {}) });
   if (!items) return undefined;
   items.forEach(show);
   done.push(wanted);
   wanted.forEach((row) => {
-    row.classList.add("said-now");
+    row.classList.add("just-edited");
     choose(row, false);
   });
   message.value = "";
@@ -96,11 +96,11 @@ async function say(wanted, status, text) {
 
 async function undo() {
   const last = done.pop();
-  if (!last) return undoForm.hidden ? tell("There is nothing to undo.") : undoForm.submit();
+  if (!last) return undoForm.hidden ? showProblem("There is nothing to undo.") : undoForm.submit();
   const items = await send("/triage/undo", { items: versions(last) });
   if (!items) return done.push(last);
   items.forEach(show);
-  last.forEach((row) => row.classList.remove("said-now"));
+  last.forEach((row) => row.classList.remove("just-edited"));
   offerUndo(`${items.length} item${items.length === 1 ? "" : "s"} restored.`);
   announce("Undone.");
   return last[0].focus();
@@ -130,12 +130,12 @@ const KEYS = {
 };
 const EDITING_KEYS = {
   x: () => focused() && choose(focused(), !focused().querySelector("input").checked),
-  i: () => say(about(), "ignored"),
-  c: () => say(about(), "closed"),
+  i: () => triage(about(), "ignored"),
+  c: () => triage(about(), "closed"),
   b: () => {
-    asked = about();
-    if (asked.length) message.focus();
-    else tell("Select an item first.");
+    messageRows = about();
+    if (messageRows.length) message.focus();
+    else showProblem("Select an item first.");
   },
   u: undo,
 };
@@ -144,11 +144,11 @@ document.addEventListener("keydown", (event) => {
   if (help?.open || event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
   if (event.target === message) {
-    if (event.key === "Escape") asked?.[0]?.focus();
+    if (event.key === "Escape") messageRows?.[0]?.focus();
     if (event.key === "Enter") {
       event.preventDefault();
-      say(asked?.length ? asked : about(), "bug", message.value.trim());
-      asked = null;
+      triage(messageRows?.length ? messageRows : about(), "bug", message.value.trim());
+      messageRows = null;
     }
     return;
   }
@@ -164,8 +164,8 @@ if (mayEdit) {
   bulk.addEventListener("submit", (event) => {
     event.preventDefault();
     const status = event.submitter?.value;
-    if (status) say(asked?.length ? asked : chosen(), status, message.value.trim());
-    asked = null;
+    if (status) triage(messageRows?.length ? messageRows : chosen(), status, message.value.trim());
+    messageRows = null;
   });
   bulk.addEventListener("change", (event) => {
     if (event.target.matches("input[type=checkbox]")) choose(event.target.closest("tr"), event.target.checked);
