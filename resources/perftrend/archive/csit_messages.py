@@ -145,7 +145,7 @@ class _MessageReader:
                 readings[metric].details["latency_us"] = latencies
         for reading in readings.values():
             if not reading.samples and not reading.invalid:
-                reading.invalid = "the message tells no lower bound"
+                reading.invalid = "the message has no lower bound"
         return self._message
 
     def _select_final_metric(self) -> str:

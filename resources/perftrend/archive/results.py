@@ -141,7 +141,7 @@ def _parse_test(
 ) -> tuple[Measurement | None, ParsedMessage, str]:
     """Return the readings of the test, and the reason for metrics that are missing."""
     if test.readings is not None:
-        return None, ParsedMessage(dict(test.readings)), "the result tells no such metric"
+        return None, ParsedMessage(dict(test.readings)), "the result has no such metric"
     try:
         measurement = message.parse(text)
     except ArchiveError as error:
@@ -150,10 +150,10 @@ def _parse_test(
         return (
             measurement,
             ParsedMessage(dict(_of_measurement(measurement))),
-            "the message tells no such result",
+            "the message has no such result",
         )
     parsed = csit_messages.read(text, expected=expected)
-    reason = "the message tells no such result" if parsed.readings else _UNKNOWN_FORM
+    reason = "the message has no such result" if parsed.readings else _UNKNOWN_FORM
     return None, parsed, reason
 
 

@@ -39,7 +39,7 @@ class BisectSession(Generic[Built]):
     """A bisection with its file.
 
     :param file: the file of the records; if it contains records, the bisection is resumed.
-    :param asked: the range; it must be that of the file.
+    :param commit_range: the range; it must be that of the file.
     :param strategy: it must be that of the file, with the same options.
     :param build: makes a commit ready to be measured; called once for each commit and start of this program,
         so that it should cache builds. Raises BuildError if the commit cannot be built.

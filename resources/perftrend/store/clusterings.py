@@ -105,7 +105,7 @@ class Clusterings:
             now = _lock_row(connection, testbed)
             if now.under_way:
                 return now, False
-            record(connection, user, "asked for a clustering", f"clusters of {testbed}")
+            record(connection, user, "requested a clustering", f"clusters of {testbed}")
             return _store_request(connection, now, options, user), True
 
     def request_periodically(
@@ -134,7 +134,7 @@ class Clusterings:
 
         def begin(row: sa.RowMapping) -> Mapping[str, Any]:
             if row["attempts"] >= MOST_ATTEMPTS:
-                stage = f"given up: {MOST_ATTEMPTS} processes ended over it; ask for fewer traces"
+                stage = f"given up: {MOST_ATTEMPTS} processes ended over it; request fewer traces"
                 return {"state": ClusteringState.FAILED, "stage": stage, "finished": now, "token": ""}
             return {
                 "state": ClusteringState.RUNNING,

@@ -150,7 +150,7 @@ def test_what_looks_like_a_result_and_is_none_is_named(message: str, form: str) 
 
 
 def test_upper_bound_alone_is_not_valid() -> None:
-    assert {"ndr": ((), "pps", "the message tells no lower bound")} == told("NDR_UPPER: 1.0 pps")
+    assert {"ndr": ((), "pps", "the message has no lower bound")} == told("NDR_UPPER: 1.0 pps")
 
 
 MERGED = (

@@ -184,9 +184,9 @@ def test_details_hold_everything_else_of_the_message() -> None:
         ("MaxReceivedRate_Results [pkts/1sec]: tx 2", ["mrr"], "no known form"),
         ("perftrend: {", ["mrr"], "broken"),
         (message.render(MRR).replace('"schema":1', '"schema":9'), ["mrr"], "upgrade perftrend"),
-        (message.render(replace(MRR, samples=())), ["mrr"], "tells no such result"),
+        (message.render(replace(MRR, samples=())), ["mrr"], "has no such result"),
         (message.render(replace(MRR, invalid="generator too slow")), ["mrr"], "generator too slow"),
-        (message.render(NDRPDR), ["ndr", "pdr", "mrr"], "tells no such result"),
+        (message.render(NDRPDR), ["ndr", "pdr", "mrr"], "has no such result"),
         ("Maximum Receive Rate trial results in packets per second: [1.0, x]", ["mrr"], "cannot be read"),
     ],
 )

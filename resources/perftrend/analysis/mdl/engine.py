@@ -3,7 +3,7 @@
 Importing numba and loading its compiled code takes a process about 0.6 s. After that the search is 20 to 100
 times as fast as in numpy, which takes 0.1 to 0.2 ms per value. A process therefore begins with numpy, and
 switches to the compiled search for good at the first series of ``LONG`` values, or when it has partitioned
-``MANY`` values: by then numpy has taken about as long as loading does. A job that evaluates four tests does
+``MANY`` values: by then numpy has run about as long as loading does. A job that evaluates four tests does
 not pay for loading, one that evaluates thousands hardly pays for numpy, and callers need not choose. Both
 implementations return the same result.
 

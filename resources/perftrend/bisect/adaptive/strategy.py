@@ -108,7 +108,7 @@ class Adaptive:
                     OutcomeKind.NOT_BUILT, f"the {name} commit {end} does not build: {state.broken[end]}"
                 )
         if _pairs_of_ends(state) < FIRST_PAIRS:
-            return MeasureStep(_next_end(state), "the ends of the range tell whether there is a change")
+            return MeasureStep(_next_end(state), "the ends of the range show whether there is a change")
         compared = state.compared
         # A test that is missing at one end would never give the information that is expected of it.
         data = [each for each in test_data(state, self.known_deviations) if each.name in compared]

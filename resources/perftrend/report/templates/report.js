@@ -213,7 +213,7 @@ const perftrend = (() => {
     await Plotly.react(plot, [...curves(test), ...points(test, width)], layout(test, width), options);
   }
 
-  // A background tells nothing about what is pointed at; a document in its place does.
+  // A background does not show what is pointed at; a document in its place does.
   function revive(figure) {
     const link = figure.querySelector("a");
     const picture = document.createElement("object");

@@ -69,7 +69,7 @@ def lock_axis(connection: Connection, testbed: str) -> AxisState:
     if row is None:
         try:
             with savepoint(connection):
-                # Random, so that the new row is not taken for a deleted one.
+                # Random, so that the new row is not mistaken for a deleted one.
                 new = {"whole": 0, "complete": False, "generation": secrets.randbits(30)}
                 connection.execute(sa.insert(tile_axes), {"testbed": testbed, "layout": LAYOUT, **new})
         except IntegrityError:

@@ -259,7 +259,7 @@ def test_clustering_that_waits_is_cancelled_by_a_form(
     assert "Cancelled: eva has cancelled it." in " ".join(editor.get(progress).text.split())
     assert 'action="/clusters/cancel"' not in editor.get(progress).text
     assert not ClusteringWorker(site).work_once()
-    assert ["cancelled a clustering", "asked for a clustering"] == [
+    assert ["cancelled a clustering", "requested a clustering"] == [
         act.action for act in site.store.activity.newest(9, f"clusters of {TESTBED}")
     ]
 
