@@ -1,4 +1,4 @@
-"""A stand-in for a log server: it serves a folder with index pages, and fails where it is told to.
+"""A double of a log server: it serves a folder with index pages, and fails on request.
 
 It is no Apache and no nginx, but a double that speaks HTTP as they do: index pages in either's style,
 ranges, conditions, ETags. A path below ``/fault/NAME/`` is that file with a fault. Each request is a

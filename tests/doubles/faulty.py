@@ -1,4 +1,4 @@
-"""Servers that answer, and misbehave when they are told to: what the doubles have in common."""
+"""The common base of the doubles: servers that answer, and that fail in a chosen way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A double of a Gerrit: no real one, but one that fails, falls silent and lies when it is asked to.
+"""A double of Gerrit for what a real one does not do on request: fail, fall silent, send wrong data.
 
 What a Gerrit answers when all is well is tested on a real one (``tests/integration/test_gerrit_client.py``).
 This one knows one change, keeps the reviews that are posted there, and counts what it is asked.

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider inside the process, which lies as it is told."""
+"""An OpenID Connect provider inside the process, which sends wrong data on request."""
 
 from __future__ import annotations
 

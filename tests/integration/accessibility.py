@@ -1,4 +1,4 @@
-"""What stands in the way of people who do not see well, or use no mouse, in the words of axe."""
+"""The accessibility problems of a page, as axe reports them."""
 
 from __future__ import annotations
 

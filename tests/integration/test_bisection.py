@@ -1,4 +1,4 @@
-"""Bisections by the job that a person starts: killed at random, by packets, and told on a real Gerrit."""
+"""The bisect job: killed at random, on real packets, and reporting to a real Gerrit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An alert tells of a night with a drop: by mail, under the change in Gerrit, by a webhook, each once.
+"""An alert reports a night with a drop once by mail, once in Gerrit and once by a webhook.
 
 The servers are real: a Gerrit, a mail server, a web server that takes the webhook, and the dashboard as a
 process of its own, which is restarted, killed, and finds the others away.

@@ -1,4 +1,4 @@
-"""The real dashboard takes what it is told of, and what comes into the folder that it watches."""
+"""The dashboard ingests builds that are reported to it, and those in a watched folder."""
 
 from __future__ import annotations
 

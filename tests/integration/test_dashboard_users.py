@@ -1,4 +1,4 @@
-"""Signing in at a real provider, in a real browser; and those who try to come in another way."""
+"""Signing in at a real provider in a real browser, and attempts to bypass it."""
 
 from __future__ import annotations
 

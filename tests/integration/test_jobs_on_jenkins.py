@@ -1,4 +1,4 @@
-"""The jobs that ``jjb/`` makes, on a real server: created, built, archived, and told apart by their result.
+"""The jobs of ``jjb/`` on a real server: created, built, archived, with the right results.
 
 The server has neither the git nor the parameterized-trigger plugin, and drops their elements. The test
 does what they would do, from the very elements: it clones the URL of the job's ``scm`` into the

@@ -1,4 +1,4 @@
-"""The listener as a service: started, asked how it is, stopped and killed, on a double of a Gerrit."""
+"""The listener as a service: its start, health, stop and kill, with a double of Gerrit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change under review on a real Gerrit: measured by the job that a person starts, told where it is read."""
+"""The perftest job reports its verdict on a change in a real Gerrit."""
 
 from __future__ import annotations
 

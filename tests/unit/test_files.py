@@ -1,4 +1,4 @@
-"""Files that are seen whole or not at all, and locks."""
+"""Files that are visible whole or not at all, and locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those whom alerts tell: a mail server, a webhook, and the way to a Gerrit.
+"""The receivers of alerts: a mail server, a webhook, and a change in Gerrit.
 
 Each has a port of its own for as long as it lives, and listens there only while it is open: a test decides
 when it is away. Each calls ``interrupt`` at the moment that a test wants to disturb.

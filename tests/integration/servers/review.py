@@ -1,4 +1,4 @@
-"""A project under review: its first version, changes, what a job says under them, and its vote."""
+"""A project under review: its first version, changes, the messages of jobs, and their votes."""
 
 from __future__ import annotations
 

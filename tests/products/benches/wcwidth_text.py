@@ -1,4 +1,4 @@
-"""How long wcwidth takes to tell how wide a text is in a terminal."""
+"""How long wcwidth takes to compute the width of a text in a terminal."""
 
 import timing
 from wcwidth import wcswidth

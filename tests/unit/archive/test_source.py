@@ -1,4 +1,4 @@
-"""Files are read plain or gzipped, and a bomb is told from a log."""
+"""Files are read plain or gzipped, and a decompression bomb is distinguished from a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was archived but not stored is found again, and taken once."""
+"""Runs that were archived but not stored are found again, and stored once."""
 
 from __future__ import annotations
 

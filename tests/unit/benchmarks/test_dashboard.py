@@ -1,4 +1,4 @@
-"""The store that the benchmark of the dashboard fills, and the pages that it asks for."""
+"""The store that the benchmark of the dashboard fills, and the pages that it requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is probably asked for next is guessed by asking the strategy itself."""
+"""The commits that will probably be built next are those that the strategy itself would choose."""
 
 from __future__ import annotations
 

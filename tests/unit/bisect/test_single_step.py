@@ -1,4 +1,4 @@
-"""Which side of a change a commit is on: by values, by failures, and where that cannot be said."""
+"""The side of a change that a commit is on, by values and by failures, or undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a bisection, where a command fails as a whole or tests come and go."""
+"""The state of a bisection if a command fails as a whole, or tests appear and disappear."""
 
 from __future__ import annotations
 

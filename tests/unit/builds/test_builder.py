@@ -1,4 +1,4 @@
-"""What is probably needed next is built before it is asked for."""
+"""Commits that will probably be needed next are built in advance."""
 
 from __future__ import annotations
 

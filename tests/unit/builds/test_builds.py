@@ -1,4 +1,4 @@
-"""Building: what is run, what is kept, and how a failure is told."""
+"""Builds: the commands that run, the artifacts, and the report of a failure."""
 
 from __future__ import annotations
 

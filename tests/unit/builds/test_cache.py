@@ -1,4 +1,4 @@
-"""What was built is kept, bounded, and trusted only after it was looked at."""
+"""The cache of builds is bounded, and verified before it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example's history: the same each time, and one commit in it that matters."""
+"""The history of the example: reproducible, with one commit that matters."""
 
 from __future__ import annotations
 

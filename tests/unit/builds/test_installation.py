@@ -1,4 +1,4 @@
-"""Installing a build, seeing to it that it is the one that is there, and measuring it by a command."""
+"""A build is installed, identified, and measured by a command."""
 
 from __future__ import annotations
 

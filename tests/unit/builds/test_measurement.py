@@ -1,4 +1,4 @@
-"""What a measuring command printed."""
+"""The output of a measuring command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of a machine while a command runs, on machines that are made up."""
+"""The observations of a machine while a command runs, on simulated machines."""
 
 from __future__ import annotations
 

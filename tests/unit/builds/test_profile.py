@@ -1,4 +1,4 @@
-"""Profiles: what may be said in them, and how a wrong one is told."""
+"""Profiles: the permitted keys, and the errors of wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analysis job on a store made by hand: what it looks at, what it says, what it refuses."""
+"""The analysis job on a store made by hand: its verdicts, its output and its errors."""
 
 from __future__ import annotations
 

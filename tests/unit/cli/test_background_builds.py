@@ -1,4 +1,4 @@
-"""A bisection builds while it measures, but never where that would disturb what is measured."""
+"""A bisection builds while it measures, unless that would disturb the measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command of ``git bisect run``, one step at a time: verdicts, what is kept, codes that stop git."""
+"""The command of ``git bisect run``, step by step: verdicts, retained values, and codes that stop git."""
 
 from __future__ import annotations
 

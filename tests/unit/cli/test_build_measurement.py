@@ -1,4 +1,4 @@
-"""Measurements of builds: made once, of the right commit, and of what can be trusted."""
+"""Measurements of builds: made once, of the right commit, and valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job learns from its build's environment what a comment asked."""
+"""A job reads its request from the environment of its build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""./run dashboard serves what it is told to, or says why not."""
+"""./run dashboard serves at the given address, or reports why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs tell the dashboard of their runs, and go on where it does not answer."""
+"""Jobs announce their runs to the dashboard, and continue if it does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which disk is full."""
+"""The message names the disk that is full."""
 
 from __future__ import annotations
 

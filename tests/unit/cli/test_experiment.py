@@ -1,4 +1,4 @@
-"""What a run is called that is measured in another way than the settings file says."""
+"""The name of a run that is measured in another way than the settings file specifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What telling people costs where there is nobody to tell."""
+"""The cost of notifications if no recipient is configured."""
 
 from __future__ import annotations
 

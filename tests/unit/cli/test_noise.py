@@ -1,4 +1,4 @@
-"""What the store knows of the noise of tests."""
+"""The noise of tests that the store has measured."""
 
 from __future__ import annotations
 

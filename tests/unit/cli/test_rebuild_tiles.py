@@ -1,4 +1,4 @@
-"""./run rebuild-tiles makes what is missing."""
+"""./run rebuild-tiles rebuilds the missing tiles."""
 
 from __future__ import annotations
 

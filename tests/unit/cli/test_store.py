@@ -1,4 +1,4 @@
-"""./run store: what it says, what it changes, and what it leaves alone."""
+"""./run store: its output, its changes, and what it leaves unchanged."""
 
 from __future__ import annotations
 

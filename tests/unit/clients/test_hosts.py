@@ -1,4 +1,4 @@
-"""This machine is known by its names and addresses, and so is what is public."""
+"""The names and addresses of this machine, and which addresses are public."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: signed, to where they may go, and nowhere else."""
+"""Webhooks are signed, and sent to permitted addresses only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work beside the requests waits while somebody waits for an answer, and goes on all the same."""
+"""Background work yields to requests, and still finishes."""
 
 from __future__ import annotations
 

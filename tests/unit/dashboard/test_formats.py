@@ -1,4 +1,4 @@
-"""Values are written as the report writes them, and names cannot change what stands around them."""
+"""Values are formatted as in the reports, and names cannot change the markup around them."""
 
 from __future__ import annotations
 

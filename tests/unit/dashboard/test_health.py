@@ -1,4 +1,4 @@
-"""What machines ask that look after the dashboard."""
+"""The endpoints for monitoring."""
 
 from __future__ import annotations
 

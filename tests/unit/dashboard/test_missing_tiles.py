@@ -1,4 +1,4 @@
-"""Tiles that are missing are made beside the requests."""
+"""Missing tiles are rebuilt in the background."""
 
 from __future__ import annotations
 

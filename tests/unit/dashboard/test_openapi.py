@@ -1,4 +1,4 @@
-"""``/openapi.json`` is right, and says who may ask and which errors happen where."""
+"""``/openapi.json`` is right, and lists the permissions and the errors of each endpoint."""
 
 from __future__ import annotations
 

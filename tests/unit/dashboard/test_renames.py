@@ -1,4 +1,4 @@
-"""A renamed test is one trace on every page, and what was saved under its old name goes on."""
+"""A renamed test is one trace on every page, and items saved under its old name remain valid."""
 
 from __future__ import annotations
 

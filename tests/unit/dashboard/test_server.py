@@ -1,4 +1,4 @@
-"""Where the dashboard is served, and where not."""
+"""The addresses at which the dashboard is served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static files are kept by browsers for good, and asked for anew when they have changed."""
+"""Browsers cache static files for good, and fetch them again when they have changed."""
 
 from __future__ import annotations
 

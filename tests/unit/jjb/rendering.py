@@ -1,4 +1,4 @@
-"""Makes the XML of jobs out of ``jjb/``, and the golden files anew.
+"""Renders the XML of the jobs from ``jjb/``, and rewrites the golden files.
 
 ``.venv/bin/python tests/unit/jjb/rendering.py`` writes ``golden/NAME.xml`` for each
 ``golden/NAME.yaml``. Read what it changes before you commit it: that is what Jenkins will run.

@@ -1,4 +1,4 @@
-"""Each job is made as it was when somebody last looked at its XML."""
+"""The XML of each job is that of its golden file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every Jenkins job: no shell expands anything, nobody shares a testbed, all is told."""
+"""Rules for all Jenkins jobs: no expansion by a shell, one job at a time on a testbed, failures reported."""
 
 from __future__ import annotations
 

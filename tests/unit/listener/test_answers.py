@@ -1,4 +1,4 @@
-"""What is answered: one text for a review, which starts nothing wherever it is read."""
+"""The replies: one text for a review, which starts nothing wherever it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From comments to started jobs and answers, with nothing lost and nothing twice."""
+"""From comments to started jobs and replies: nothing is lost, and nothing is done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of the listener: what fails is tried again, and what it says of itself meanwhile."""
+"""The loop of the listener: failures are retried, and reported meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device and a generator cost to start, many times in a run: no searches are read for them."""
+"""A device or a generator starts without importing the search, because it starts many times in a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build was asked, kept for when it is started again."""
+"""The request of a build, stored for the case that it is started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of tests, and what that means for the change."""
+"""The findings of tests, and the verdict of the change."""
 
 from __future__ import annotations
 

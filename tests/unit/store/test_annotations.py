@@ -1,4 +1,4 @@
-"""What people say of commits is kept, found and not lost."""
+"""Annotations of commits are stored, found and not lost."""
 
 from __future__ import annotations
 

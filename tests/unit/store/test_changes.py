@@ -1,4 +1,4 @@
-"""Whether anything has changed is told without reading it."""
+"""Changes of the database are detected without reading the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusterings are asked for by many, done by one, and survive who does them."""
+"""Clusterings are requested by many, done by one, and are repeated if its process ends."""
 
 from __future__ import annotations
 

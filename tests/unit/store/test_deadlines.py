@@ -1,4 +1,4 @@
-"""Who has little time waits for the database no longer than that; who has not said so waits as before."""
+"""A wait for the database ends at the deadline of the request; without a deadline it lasts as before."""
 
 from __future__ import annotations
 

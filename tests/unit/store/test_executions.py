@@ -1,4 +1,4 @@
-"""A build number that a job uses again is another run; the same run, told again, is not."""
+"""A build number that a job uses again is another run; the same run, stored again, is not."""
 
 from __future__ import annotations
 

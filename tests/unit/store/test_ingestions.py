@@ -1,4 +1,4 @@
-"""Builds that were told of: each is taken by one process at a time, until it is done."""
+"""Reported builds: each is claimed by one process at a time, until it is done."""
 
 from __future__ import annotations
 

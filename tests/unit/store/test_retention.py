@@ -1,4 +1,4 @@
-"""What is deleted because of its age, and what stays however old it is."""
+"""Data that is deleted because of its age, and data that remains however old it is."""
 
 from __future__ import annotations
 

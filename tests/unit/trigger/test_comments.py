@@ -1,4 +1,4 @@
-"""The comments of tests/data/comments, and what each of them asks for."""
+"""The comments of tests/data/comments, and the request of each."""
 
 from __future__ import annotations
 

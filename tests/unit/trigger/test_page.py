@@ -1,4 +1,4 @@
-"""The page about triggers is true: its examples are refused as it says."""
+"""The examples on the page about triggers are refused as it states."""
 
 from __future__ import annotations
 

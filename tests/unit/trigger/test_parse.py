@@ -1,4 +1,4 @@
-"""What holds for every comment: nothing raises, what is rendered is understood, requests count once."""
+"""Properties of every comment: nothing raises, rendered requests are parsed again, requests count once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trigger words of a settings file: which can be used, and what is said of the others."""
+"""Trigger words of a settings file: which can be used, and the errors of the others."""
 
 from __future__ import annotations
 

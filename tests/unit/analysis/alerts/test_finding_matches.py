@@ -1,4 +1,4 @@
-"""A night's findings against those of the nights before: told once, and not forgotten."""
+"""The findings of a night are matched with those of earlier nights, and reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about formulas is true: its formulas are read, its ids are ids, its errors are told as it says."""
+"""The formulas, ids and errors on the page about formulas are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A condition on a former value of a parameter is one on the current value as well."""
+"""A condition on a former value of a parameter applies to the current value as well."""
 
 from __future__ import annotations
 

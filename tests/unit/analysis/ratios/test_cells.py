@@ -1,4 +1,4 @@
-"""What a cell says of two values."""
+"""The contents of a cell that compares two values."""
 
 from __future__ import annotations
 

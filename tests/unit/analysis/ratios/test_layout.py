@@ -1,4 +1,4 @@
-"""Where pairs stand in the table, how its rows are sorted, and how its cells are shaded."""
+"""The order of rows and columns, and the shades of cells."""
 
 from __future__ import annotations
 

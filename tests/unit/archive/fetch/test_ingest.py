@@ -1,4 +1,4 @@
-"""From builds to runs: the fullest sound file counts, and what is wrong with one build stays with it."""
+"""From builds to runs: the most complete valid file counts, and a bad build affects no other."""
 
 from __future__ import annotations
 

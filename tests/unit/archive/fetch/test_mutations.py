@@ -1,4 +1,4 @@
-"""Whatever an archive holds, it is stored or named, and the next one is taken."""
+"""Whatever an archive contains, it is stored or reported, and the next one is ingested."""
 
 from __future__ import annotations
 

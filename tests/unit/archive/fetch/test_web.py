@@ -1,4 +1,4 @@
-"""Politeness, and who is told what."""
+"""Rate limits, and which server receives which headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured before a commit is named, and what it takes to name one."""
+"""The pairs that are measured before a commit is named, and the evidence that a name needs."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What values say of changes if their noise may be of any kind."""
+"""The evidence of a change if the noise may have any distribution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a bisection tells and keeps."""
+"""The console and the archive of a bisection."""
 
 from __future__ import annotations
 

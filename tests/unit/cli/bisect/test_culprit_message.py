@@ -1,4 +1,4 @@
-"""What a bisection posts on the change that is guilty."""
+"""The message that a bisection posts on the change of the culprit."""
 
 from __future__ import annotations
 

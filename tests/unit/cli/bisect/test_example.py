@@ -1,4 +1,4 @@
-"""The example, which brings its own product."""
+"""The example, which has its own product."""
 
 from __future__ import annotations
 

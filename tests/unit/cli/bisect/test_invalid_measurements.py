@@ -1,4 +1,4 @@
-"""What a bisection makes of measurements that cannot be trusted."""
+"""A bisection with measurements that are not valid."""
 
 from __future__ import annotations
 

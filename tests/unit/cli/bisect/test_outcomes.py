@@ -1,4 +1,4 @@
-"""What a bisection finds, from its command line to its exit code."""
+"""The outcome of a bisection, from its command line to its exit code."""
 
 from __future__ import annotations
 

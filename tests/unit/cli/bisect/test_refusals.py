@@ -1,4 +1,4 @@
-"""What a bisection refuses, and how it ends."""
+"""The command lines that the bisect job refuses, and its exit codes."""
 
 from __future__ import annotations
 

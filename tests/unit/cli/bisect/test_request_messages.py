@@ -1,4 +1,4 @@
-"""What a bisection posts on the change that it was asked on."""
+"""The messages that a bisection posts on the change of its request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bisection that is ended at any point goes on."""
+"""A bisection that is ended at any point can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change that a commit came from is found by what is sure, and not guessed."""
+"""The change of a commit is found if it is unambiguous, and never guessed."""
 
 from __future__ import annotations
 

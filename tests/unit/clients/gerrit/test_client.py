@@ -1,4 +1,4 @@
-"""What a Gerrit tells is read in order, page by page, and not further than it may be."""
+"""The responses of Gerrit are read in order, page by page, up to the limits."""
 
 from __future__ import annotations
 

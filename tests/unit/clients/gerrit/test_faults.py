@@ -1,4 +1,4 @@
-"""What the client makes of a Gerrit that fails, refuses or lies."""
+"""The client with a Gerrit that fails, refuses, or sends wrong data."""
 
 from __future__ import annotations
 

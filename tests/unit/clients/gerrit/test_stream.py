@@ -1,4 +1,4 @@
-"""Events come through a program that stands in for ssh, and from lines as no Gerrit would write them."""
+"""Events from a program in place of ssh, and lines that no Gerrit would send."""
 
 from __future__ import annotations
 

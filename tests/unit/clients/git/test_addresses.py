@@ -1,4 +1,4 @@
-"""Where commits come from, and that no password is told on the way."""
+"""Addresses of repositories, and that no password in them is shown."""
 
 from __future__ import annotations
 

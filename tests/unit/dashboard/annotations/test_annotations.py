@@ -1,4 +1,4 @@
-"""Annotations are read by everybody, written by editors, and never lost to somebody slower."""
+"""Annotations are read by all users, written by editors, and not lost in concurrent edits."""
 
 from __future__ import annotations
 

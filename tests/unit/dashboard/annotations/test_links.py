@@ -1,4 +1,4 @@
-"""What people write is shown as it stands, and only web addresses become links."""
+"""Texts of users are shown unchanged, and only web addresses become links."""
 
 from __future__ import annotations
 

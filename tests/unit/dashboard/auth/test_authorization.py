@@ -1,4 +1,4 @@
-"""Who may do what: every endpoint of the application, roles, forged forms."""
+"""The permissions of each role on every endpoint, and forged forms."""
 
 from __future__ import annotations
 

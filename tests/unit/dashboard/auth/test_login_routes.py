@@ -1,4 +1,4 @@
-"""Signing in and out: the whole way, and those who try to go it in another way."""
+"""Signing in and out, and attempts to bypass the provider."""
 
 from __future__ import annotations
 

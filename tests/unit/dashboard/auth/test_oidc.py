@@ -1,4 +1,4 @@
-"""OpenID Connect against a provider that lies as it is told; nothing leaves the process."""
+"""OpenID Connect with a provider that sends wrong data; nothing leaves the process."""
 
 from __future__ import annotations
 

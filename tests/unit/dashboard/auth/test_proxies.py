@@ -1,4 +1,4 @@
-"""Headers of proxies: believed from where the settings say, and from nowhere else."""
+"""Headers of proxies are trusted only from the addresses in the settings."""
 
 from __future__ import annotations
 

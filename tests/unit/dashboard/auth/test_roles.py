@@ -1,4 +1,4 @@
-"""Who has which role."""
+"""The role of each user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API tokens: made and revoked by admins, used by jobs, told to nobody."""
+"""API tokens: created and revoked by admins, used by jobs, and never shown again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters that a clustering may find, and what people ask of them."""
+"""Clusters for a clustering to find, and requests about them."""
 
 from __future__ import annotations
 

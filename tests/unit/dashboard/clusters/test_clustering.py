@@ -1,4 +1,4 @@
-"""Clusterings: asked for, done, failed, cancelled, and done again when it is time."""
+"""Clusterings: requested, done, failed, cancelled, and repeated when due."""
 
 from __future__ import annotations
 

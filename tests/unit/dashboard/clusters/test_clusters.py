@@ -1,4 +1,4 @@
-"""Clusters are found, shown, and keep what people say of them."""
+"""Clusters are found and shown, and retain their triage."""
 
 from __future__ import annotations
 

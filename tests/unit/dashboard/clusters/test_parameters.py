@@ -1,4 +1,4 @@
-"""What stands out in a cluster."""
+"""The parameters that distinguish a cluster."""
 
 from __future__ import annotations
 

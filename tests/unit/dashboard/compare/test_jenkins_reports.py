@@ -1,4 +1,4 @@
-"""Reports that Jenkins keeps, of builds that somebody names."""
+"""Reports of builds in Jenkins that are named by their numbers."""
 
 from __future__ import annotations
 

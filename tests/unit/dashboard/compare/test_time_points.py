@@ -1,4 +1,4 @@
-"""Which value stands for a commit or a time, and how far from it that was measured."""
+"""The value that represents a commit or a time, and its distance in time."""
 
 from __future__ import annotations
 

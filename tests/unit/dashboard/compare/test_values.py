@@ -1,4 +1,4 @@
-"""Which value of a trace stands for a place in time: the one that a look at all of them finds."""
+"""The value of a trace that represents a point in time is that of an exhaustive search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table with many rows and columns is shown part by part, and told whole as CSV."""
+"""A table with many rows and columns is shown in parts, and exported whole as CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page answers, to people, to programs and to those who mean no good."""
+"""The responses of the page to browsers, programs and attackers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events are taken from those who can sign them, once, and of known jobs only."""
+"""Events are accepted once, if they are signed, and from permitted jobs only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds of a watched folder are asked for when they are complete, and once."""
+"""Builds in a watched folder are requested once, when they are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was told of is ingested, once, by a process of its own, and tried again where it is not there yet."""
+"""Reported builds are ingested once, in a separate process, with retries if they are not there yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address of a client is told by proxies that are trusted, and by nobody else."""
+"""The address of a client is read from trusted proxies only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request goes through, whatever page it asks for."""
+"""The middleware that every request passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers from memory: right for whoever asks, and nobody's but theirs."""
+"""Cached responses are right for each user, and never those of another user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory has an end, whatever is asked."""
+"""The memory of the cache is bounded, whatever is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left blank, and what is filled in."""
+"""The parts of a cached response that are replaced for each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks for the same at the same time waits for one computation."""
+"""Concurrent requests for the same response wait for one computation."""
 
 from __future__ import annotations
 

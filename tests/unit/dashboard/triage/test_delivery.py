@@ -1,4 +1,4 @@
-"""Messages: sent once each, later where that fails, and never lost."""
+"""Messages are sent once each, later if that fails, and never lost."""
 
 from __future__ import annotations
 

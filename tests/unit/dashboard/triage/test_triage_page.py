@@ -1,4 +1,4 @@
-"""``/triage``: what is shown, and what people say of it."""
+"""``/triage``: what it shows, and the edits of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one trial moves the bounds of one loss ratio, and what is asked for next."""
+"""How one trial moves the bounds of one loss ratio, and which trial is next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mails as files: what they say, where they lie, and what no test may make of them."""
+"""The mails as files: their contents, their folder, and names of tests that try to inject something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets which mail, and when: with the real analysis, and a stand-in for the mail server."""
+"""The recipients of each mail, with the real analysis and a double of the mail server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence that a busy person reads, and what stands below it."""
+"""The sentence that summarises a report, and the notes below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coarse point keeps."""
+"""The contents of a point of a coarse scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trials prove, what they suggest, and what is forgotten when they contradict each other."""
+"""What trials prove, what they suggest, and what is discarded if they contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foretelling where a loss ratio is met."""
+"""Prediction of the rate at which a loss ratio is reached."""
 
 from __future__ import annotations
 
