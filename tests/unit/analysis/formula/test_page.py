@@ -1,4 +1,4 @@
-"""The formulas, ids and errors on the page about formulas are right."""
+"""The formulas, ids and errors on the pages about formulas are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from perftrend.analysis.formula.parser import MOST_CALLS, MOST_DEPTH
 from perftrend.analysis.formula.query import MOST_TERMS
 from perftrend.errors import FormulaError
 
-PAGE = (Path(__file__).parents[4] / "docs" / "method" / "formulas.rst").read_text(encoding="utf-8")
+METHOD = Path(__file__).parents[4] / "docs" / "method"
+PAGE = "".join((METHOD / name).read_text("utf-8") for name in ("formulas.rst", "formulas-reference.rst"))
 ROWS = re.findall(r"^   \* - ``(.+)``\n     - (.+(?:\n {7}.+)*)$", PAGE, re.MULTILINE)
 ERRORS = [(wrong, told) for wrong, told in ROWS if told.startswith("character ")]
 QUERIES = [term for term, _ in ROWS if re.match(r"[a-z]+!?=", term)]
