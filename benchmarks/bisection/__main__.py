@@ -16,7 +16,6 @@ strategy.
 All cells take more than an hour of two cores; ``--only base-r2 none --histories 40`` less than a minute.
 ``--recording`` bisects histories without a change, and with changes of -20 to 50 %, under the recorded noise
 of a program on a machine; docs/method/histories describes the file.
-to a program; docs/method/histories describes the file.
 """
 
 from __future__ import annotations
