@@ -100,7 +100,7 @@ def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -
     """
     config = uvicorn.Config(
         app,
-        http=patient(settings.request_timeout_s),
+        http=slow_client_protocol(settings.request_timeout_s),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -151,7 +151,7 @@ def _listen_error(address: str, error: OSError) -> ServiceError:
     )
 
 
-def patient(timeout_s: float) -> type[H11Protocol]:
+def slow_client_protocol(timeout_s: float) -> type[H11Protocol]:
     """Return a connection protocol that aborts slow connections.
 
     uvicorn only limits how long a connection may be idle between two requests. A client that sends its
@@ -162,10 +162,10 @@ def patient(timeout_s: float) -> type[H11Protocol]:
         client must read at least :data:`LEAST_BYTES` of it in each period of this length.
     """
 
-    class Patient(_TimedProtocol):
+    class SlowClientProtocol(_TimedProtocol):
         _timeout_s = timeout_s
 
-    return Patient
+    return SlowClientProtocol
 
 
 class _TimedProtocol(H11Protocol):

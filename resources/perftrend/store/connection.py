@@ -124,9 +124,9 @@ def engine_of(place: str | Path) -> Engine:
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
     elif address.drivername == _POSTGRESQL:
-        from perftrend.store.postgresql import make_patient  # noqa: PLC0415 - its driver is an extra
+        from perftrend.store.postgresql import limit_waits  # noqa: PLC0415 - its driver is an extra
 
-        make_patient(engine)
+        limit_waits(engine)
     return engine
 
 

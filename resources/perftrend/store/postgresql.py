@@ -35,7 +35,7 @@ _NETWORK = {
 }
 
 
-def make_patient(engine: Engine) -> None:
+def limit_waits(engine: Engine) -> None:
     """Limit the waits of an engine's connections to what their callers allow."""
     event.listen(engine, "do_connect", _connect)
     event.listen(engine, "begin", _begin)

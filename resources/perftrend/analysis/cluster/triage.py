@@ -65,7 +65,7 @@ class KnownCluster(Generic[Details]):
         return self.members[:FINGERPRINT_SIZE]
 
 
-def keepable(cluster: Cluster, commits: Sequence[str]) -> KnownCluster[Cluster]:
+def as_known_cluster(cluster: Cluster, commits: Sequence[str]) -> KnownCluster[Cluster]:
     """Return a cluster in a form that can be merged and stored.
 
     :param commits: the commits of the window, one per column.

@@ -77,7 +77,7 @@ class Layout:
     column_of: _Numbers
 
 
-def laid_out(parameters: Parameters, count: int) -> Layout:
+def build_layout(parameters: Parameters, count: int) -> Layout:
     """Find rows and columns, both in alphabetical order; no two pairs share a cell.
 
     :param parameters: the parameters of n pairs, by name.

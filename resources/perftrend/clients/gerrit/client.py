@@ -23,7 +23,7 @@ from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import EventStream, ssh_command
 from perftrend.clients.gerrit.transport import Transport
 from perftrend.clients.web.errors import TooLargeError
-from perftrend.clients.web.retry import Wait, patiently
+from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import SettingsError, UsageError, nearest
 from perftrend.settings import GerritSettings
 
@@ -90,7 +90,7 @@ class Gerrit:
         notify: str = "owner",
         timeout_s: float = 30.0,
         attempts: int = 5,
-        wait: Wait = patiently,
+        wait: Wait = pause_before_retry,
     ) -> None:
         transport = Transport(url, user=user, token=token, timeout_s=timeout_s, attempts=attempts, wait=wait)
         self._api = Api(transport)

@@ -17,7 +17,7 @@ from perftrend.clients.jenkins.paths import is_below, job_path, view_path
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
 from perftrend.clients.jenkins.transport import Transport
 from perftrend.clients.web.errors import UnavailableError
-from perftrend.clients.web.retry import Wait, patiently
+from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 
@@ -68,7 +68,7 @@ class Jenkins:
         token: str | None = None,
         timeout_s: float = 30.0,
         attempts: int = 5,
-        wait: Wait = patiently,
+        wait: Wait = pause_before_retry,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._transport = Transport(

@@ -38,7 +38,7 @@ def retrier(attempts: int, wait: Wait, *, sleep: Callable[[float], None] = time.
     )
 
 
-def patiently(state: tenacity.RetryCallState) -> float:
+def pause_before_retry(state: tenacity.RetryCallState) -> float:
     """Return the pause that the server requests, at most 300 s, or exponential backoff with jitter."""
     error = state.outcome.exception() if state.outcome else None
     requested_s = error.retry_after_s if isinstance(error, UnavailableError) else None

@@ -21,8 +21,8 @@ from perftrend.analysis.cluster import (
     KnownCluster,
     TriageStatus,
     ValueCount,
+    as_known_cluster,
     find_clusters,
-    keepable,
     merge,
     parameter_summary,
 )
@@ -249,7 +249,7 @@ def _build_stored_clusters(
     now = datetime.now(UTC)
     stored = []
     for cluster in interesting:
-        named = keepable(cluster, commits)
+        named = as_known_cluster(cluster, commits)
         overrepresented_values = find_overrepresented(
             cluster.parameters, len(cluster.members), counts, len(everything)
         )

@@ -16,7 +16,7 @@ from perftrend.analysis.ratios import (
     Ratios,
     Values,
     across,
-    laid_out,
+    build_layout,
     of_named,
     ratios,
     with_themselves,
@@ -296,7 +296,7 @@ def _comparison(
 ) -> PairComparison:
     found = ratios(*values, lower_is_better=lower_is_better)
     return PairComparison(
-        layout=laid_out(pairs.parameters, len(pairs)),
+        layout=build_layout(pairs.parameters, len(pairs)),
         ratios=found,
         verdicts=_verdicts(found),
         units=tuple(units),

@@ -1,7 +1,7 @@
 """Reports of a bisection: the console's text, the message in Gerrit, JSON and a page."""
 
 from perftrend.report.bisect.contents import BisectReport, BisectSubject, NamedCommit
-from perftrend.report.bisect.messages import accusation, console, message, show_step, step
+from perftrend.report.bisect.messages import console, culprit_message, message, show_step, step
 from perftrend.report.bisect.page import document, files, write
 from perftrend.report.bisect.texts import sentence
 
@@ -9,8 +9,8 @@ __all__ = [
     "BisectReport",
     "BisectSubject",
     "NamedCommit",
-    "accusation",
     "console",
+    "culprit_message",
     "document",
     "files",
     "message",

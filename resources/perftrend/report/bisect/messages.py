@@ -36,10 +36,10 @@ def message(report: BisectReport) -> str:
     return "\n\n".join(paragraph for paragraph in _paragraphs(report) if paragraph) + "\n"
 
 
-def accusation(report: BisectReport, culprit: Culprit) -> str:
+def culprit_message(report: BisectReport, culprit: Culprit) -> str:
     """Return the text for the change whose commit alone is a culprit: its effect, and who requested it."""
     paragraphs = [
-        texts.accusation(report, culprit),
+        texts.culprit_sentence(report, culprit),
         _block(effects(report, culprit), _MOST_TESTS, "test", ROOM),
         texts.search_scope(report),
         f"Requested on {report.subject.page}" if report.subject.page else "",

@@ -178,7 +178,7 @@ def notify_culprits(
             console.warn(f"no change in Gerrit is known for {commit[:12]}; nothing is posted")
         elif found.change.number != reviewed.change.number:
             gerrit_post.post(
-                settings, found, job=bisect_report.job, text=messages.accusation(bisect_report, culprit)
+                settings, found, job=bisect_report.job, text=messages.culprit_message(bisect_report, culprit)
             )
 
 

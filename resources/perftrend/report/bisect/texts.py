@@ -23,7 +23,7 @@ def sentence(report: BisectReport) -> str:
     return marked + _SENTENCES[report.outcome.kind](report)
 
 
-def accusation(report: BisectReport, culprit: Culprit) -> str:
+def culprit_sentence(report: BisectReport, culprit: Culprit) -> str:
     """Return the same for the change of a single culprit commit."""
     marked = "SIMULATED: " if report.subject.simulated else ""
     done = f"{_done(report, culprit)}{_sure(culprit)}"

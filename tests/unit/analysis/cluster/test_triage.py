@@ -13,8 +13,8 @@ from perftrend.analysis.cluster import (
     ClusterDecision,
     KnownCluster,
     TriageStatus,
+    as_known_cluster,
     find_clusters,
-    keepable,
     merge,
     reset,
 )
@@ -158,7 +158,7 @@ def night(fallen: int, step: float) -> list[KnownCluster[Cluster]]:
     traces = np.random.default_rng(1).normal(size=(100, 15))
     traces[:fallen, 6:] -= step
     keys = [TraceKey.of(test=f"{number:03}") for number in range(100)]
-    return [keepable(cluster, COMMITS) for cluster in find_clusters(traces, keys, k=4).interesting]
+    return [as_known_cluster(cluster, COMMITS) for cluster in find_clusters(traces, keys, k=4).interesting]
 
 
 def test_bug_is_known_again_in_the_next_night() -> None:
@@ -178,7 +178,7 @@ def test_cluster_without_a_step_cannot_be_kept() -> None:
 
     for cluster_, commits in ((alone, ["c0", "c1"]), (stepped, COMMITS[:6])):
         with pytest.raises(SettingsError, match="cannot be stored"):
-            keepable(cluster_, commits)
+            as_known_cluster(cluster_, commits)
 
 
 def test_reset_deletes_what_is_no_bug() -> None:

@@ -16,7 +16,7 @@ from perftrend.analysis.ratios import (
     LEVELS,
     Layout,
     aggregate,
-    laid_out,
+    build_layout,
     levels,
     rank_rows,
     robust_range,
@@ -34,7 +34,7 @@ PAIRS = st.lists(
 
 def layout_of(*pairs: dict[str, str]) -> Layout:
     """Lay out pairs that agree in these parameters."""
-    return laid_out(TraceTable([TraceKey.of(**each) for each in pairs]).own, len(pairs))
+    return build_layout(TraceTable([TraceKey.of(**each) for each in pairs]).own, len(pairs))
 
 
 def test_row_is_the_test_and_column_the_rest() -> None:

@@ -17,7 +17,7 @@ import pytest
 import tenacity
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError, connect, transport
-from perftrend.clients.web.retry import patiently
+from perftrend.clients.web.retry import pause_before_retry
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import JenkinsSettings
 from tests.doubles import faulty
@@ -213,7 +213,7 @@ def pause_after(error: BaseException | None) -> float:
     outcome: tenacity.Future = tenacity.Future(1)
     outcome.set_exception(error)
     state.outcome = outcome
-    return patiently(state)
+    return pause_before_retry(state)
 
 
 def test_pause_is_what_the_server_asks_for_within_reason() -> None:

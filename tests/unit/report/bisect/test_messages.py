@@ -11,7 +11,7 @@ from perftrend import trigger
 from perftrend.bisect import BisectOutcome, Culprit, MeasureStep, OutcomeKind, Suspicion
 from perftrend.clients.gerrit.reviews import shorten
 from perftrend.errors import BuildError
-from perftrend.report.bisect import NamedCommit, accusation, console, message, sentence, step
+from perftrend.report.bisect import NamedCommit, console, culprit_message, message, sentence, step
 from tests.unit.report.bisect.reports import (
     KINDS,
     SLOWER,
@@ -69,7 +69,7 @@ def test_message_has_the_answer_the_proof_and_the_way_to_repeat_it() -> None:
     assert SLOWER_MESSAGE == message(KINDS["slower"])
 
 
-ACCUSATION = """\
+CULPRIT_MESSAGE = """\
 This change, as commit 000000000002, made 1 of 2 tests slower by 10 %, with a probability of 99.7 %.
 
     test      before       after  difference           interval  verdict
@@ -92,14 +92,14 @@ Whole report: https://jenkins.example/job/b/7/artifact/report/index.html
 def test_guilty_change_is_told_what_it_did_and_who_asked() -> None:
     told = KINDS["slower"]
 
-    assert ACCUSATION == accusation(told, told.outcome.culprits[0])
+    assert CULPRIT_MESSAGE == culprit_message(told, told.outcome.culprits[0])
 
 
 def test_simulation_is_told_as_such_to_the_guilty_change() -> None:
     told = KINDS["slower"]
     simulated = replace(told, subject=replace(told.subject, simulated=True))
 
-    assert accusation(simulated, told.outcome.culprits[0]).startswith("SIMULATED: This change, ")
+    assert culprit_message(simulated, told.outcome.culprits[0]).startswith("SIMULATED: This change, ")
 
 
 def test_commits_that_hide_a_change_are_marked() -> None:
