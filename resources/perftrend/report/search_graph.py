@@ -23,7 +23,7 @@ from pathlib import Path
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.model import Interval, Phase, Step, Trial
 from perftrend.report.folder import render
-from perftrend.report.scale import Scale, ticks
+from perftrend.scale import Scale, ticks
 from perftrend.text import plain
 
 WIDTH, HEIGHT = 960, 400

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from perftrend.model import Direction, Samples, Verdict
 from perftrend.report.document import of_length, suspected_runs
-from perftrend.report.scale import Scale, padded_range
+from perftrend.scale import Scale, padded_range
 
 WIDTH, HEIGHT = 960, 200
 MARGIN = 24

@@ -23,6 +23,7 @@ from perftrend.dashboard.clusters.models import (
 )
 from perftrend.dashboard.context import AppContext
 from perftrend.model import TraceKey, finite
+from perftrend.scale import Scale, padded_range
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
 from perftrend.store.tiles import TileColumn
@@ -31,6 +32,8 @@ _LONGEST_ADDRESS = 8000
 """Maximum length of a link with trace ids; servers and proxies reject much longer ones."""
 WIDTH, HEIGHT = 640, 120
 _MARGIN = 8
+_LEAST_SPAN = 1e-9
+"""Relative to the middle: equal values are a line in the middle of the plot."""
 
 
 def cluster_views(
@@ -194,17 +197,10 @@ def draw_centroid(centroid: Sequence[float], position: int) -> ClusterDrawing:
     :param centroid: at least two values, up is better.
     :param position: the index of the first value after the step.
     """
-    low, high = min(centroid), max(centroid)
-    span = high - low or 1.0
-
-    def x(number: float) -> int:
-        return round(_MARGIN + number * (WIDTH - 2 * _MARGIN) / (len(centroid) - 1))
-
-    def y(value: float) -> int:
-        return round(HEIGHT - _MARGIN - (value - low) / span * (HEIGHT - 2 * _MARGIN))
-
-    points = (f"{x(number)} {y(value)}" for number, value in enumerate(centroid))
-    step = x(position - 0.5)
-    sides = ((centroid[:position], x(0), step), (centroid[position:], step, x(len(centroid) - 1)))
-    levels = (f"M{start} {y(sum(side) / len(side))}H{stop}" for side, start, stop in sides if side)
+    x = Scale(0.0, len(centroid) - 1.0, _MARGIN, WIDTH - _MARGIN)
+    y = Scale(*padded_range(centroid, least_span=_LEAST_SPAN), HEIGHT - _MARGIN, _MARGIN)
+    points = (f"{x(number):.0f} {y(value):.0f}" for number, value in enumerate(centroid))
+    step = round(x(position - 0.5))
+    sides = ((centroid[:position], _MARGIN, step), (centroid[position:], step, WIDTH - _MARGIN))
+    levels = (f"M{start} {y(sum(side) / len(side)):.0f}H{stop}" for side, start, stop in sides if side)
     return ClusterDrawing("M" + "L".join(points), "".join(levels), step)

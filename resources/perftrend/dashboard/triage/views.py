@@ -27,6 +27,7 @@ from perftrend.dashboard.triage.models import (
     TraceView,
 )
 from perftrend.model import Samples
+from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding
 from perftrend.store.tiles import TileColumn
 
@@ -39,6 +40,8 @@ _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
 WIDTH, HEIGHT = 132, 26
 _MARGIN = 2
+_LEAST_SPAN = 1e-9
+"""Relative to the middle: equal values are a line in the middle."""
 
 
 def item_views(site: AppContext, items: Sequence[Item]) -> list[ItemView]:
@@ -217,21 +220,18 @@ def sparkline(values: Samples, changed: int | None = None) -> TriageSparkline | 
     present = np.isfinite(values)
     if not present.any():
         return None
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    span = high - low or 1.0
-    step = (WIDTH - 2 * _MARGIN) / max(len(values) - 1, 1)
+    x = Scale(0.0, max(len(values) - 1.0, 1.0), _MARGIN, WIDTH - _MARGIN)
+    low_and_high = padded_range(values[present].tolist(), least_span=_LEAST_SPAN)
+    y = Scale(*low_and_high, HEIGHT - _MARGIN, _MARGIN)
     parts = []
     is_drawn = False
     for position, value in enumerate(values.tolist()):
         if not present[position]:
             is_drawn = False
             continue
-        x = _MARGIN + position * step
-        y = HEIGHT - _MARGIN - (value - low) / span * (HEIGHT - 2 * _MARGIN)
+        place = f"{x(position):.0f} {y(value):.0f}"
         # A line of length zero is drawn as a dot.
-        parts.append(f"L{x:.0f} {y:.0f}" if is_drawn else f"M{x:.0f} {y:.0f}h0")
+        parts.append(f"L{place}" if is_drawn else f"M{place}h0")
         is_drawn = True
     is_inside = changed is not None and 0 < changed < len(values)
-    return TriageSparkline(
-        "".join(parts), round(_MARGIN + (changed - 0.5) * step) if changed and is_inside else None
-    )
+    return TriageSparkline("".join(parts), round(x(changed - 0.5)) if changed and is_inside else None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.report.scale import Scale, padded_range
+from perftrend.scale import Scale, padded_range
 from perftrend.text import line, value
 
 WIDTH, HEIGHT, BOTTOM = 960, 230, 170

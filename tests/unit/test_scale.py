@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perftrend.report.scale import Scale, padded_range, ticks
+from perftrend.scale import Scale, padded_range, ticks
 
 LARGEST, SMALLEST = sys.float_info.max, 5e-324
 finite = st.floats(allow_nan=False, allow_infinity=False)
