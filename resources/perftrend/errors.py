@@ -194,7 +194,6 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
     :param word: the unknown word.
     :param choices: the known words.
-    :param choices: what may be written.
     :returns: the end of an error message, beginning with ``"; "``.
     """
     known = sorted(choices)
