@@ -39,8 +39,8 @@ _WORDS = {
     CommitSide.NONE: "cannot be judged by these ends",
 }
 _DEFECT = 1
-_PROGRAM = "~/perftrend/run" if COMMAND == "./run" else COMMAND
 """Python's exit code after an unexpected exception."""
+_PROGRAM = "~/perftrend/run" if COMMAND == "./run" else COMMAND
 _EXIT_CODES = """\
 exit codes, of which those from 128 on stop git bisect run:
   0    the commit is like the old end
