@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from perftrend.analysis import noise, partition
 from perftrend.model import Series, TraceKey
 from perftrend.settings import Settings
-from perftrend.store import Store
 
 _FEWEST_RUNS = 10
 """Fewer runs carry less information about the noise than the rounds themselves."""
@@ -20,7 +19,11 @@ def read_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, s
 
     :raises StoreError: if the store cannot be read.
     """
-    if not names or not Store.may_be_there(settings.store):
+    if not names:
+        return {}
+    from perftrend.store import Store  # noqa: PLC0415 - a command of a profile needs no database
+
+    if not Store.may_be_there(settings.store):
         return {}
     with Store.open(settings.store) as store:
         current = store.renames.names().current

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from robot.api import TestSuite
-
 from perftrend import watchlist
 from perftrend.errors import UsageError
 from perftrend.execution import estimate, selection
@@ -247,6 +245,8 @@ def _expand_list(name: str, settings: Settings) -> tuple[str, ...]:
 
 def all_tags(suites: Path) -> frozenset[str]:
     """Return all tags of the suites."""
+    from robot.api import TestSuite  # noqa: PLC0415 - only wrong tags need the known ones
+
     return frozenset(tag for test in TestSuite.from_file_system(suites).all_tests for tag in test.tags)
 
 

@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-
-from robot.api import TestSuite
-from robot.errors import DataError
+from typing import TYPE_CHECKING
 
 from perftrend import errors, watchlist
 from perftrend.archive import of_test
@@ -23,8 +21,12 @@ from perftrend.measure import specification
 from perftrend.measure.specification import Specification
 from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.settings import NO_SOAK, Settings
-from perftrend.store.renames import Names
 from perftrend.watchlist import Watchlist, WatchlistEntry
+
+if TYPE_CHECKING:  # a command of a profile is measured without suites and without a database
+    from robot.api import TestSuite
+
+    from perftrend.store.renames import Names
 
 SUITES = (Path(__file__).parents[1] / "suites").resolve()
 """The performance suites: ``tests/suites`` in a checkout, to which a link in the package points."""
@@ -40,6 +42,9 @@ def select(
     :param tags: set on every test of the run.
     :raises UsageError: if there are no suites, or no test matches; the message suggests the nearest tag.
     """
+    from robot.api import TestSuite  # noqa: PLC0415 - see above
+    from robot.errors import DataError  # noqa: PLC0415 - see above
+
     try:
         suite = TestSuite.from_file_system(suites)
     except DataError as error:
