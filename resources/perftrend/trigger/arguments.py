@@ -17,6 +17,7 @@ from perftrend.trigger.expressions import (
     join_operands,
     join_split_words,
     normal,
+    operands,
     wrong_expression,
 )
 from perftrend.trigger.lines import quote
@@ -66,7 +67,8 @@ def read(words: Sequence[str], *, hashed: bool, limits: OptionLimits) -> Argumen
     """
     if len(words) > MOST_WORDS:
         return Arguments(problems=(f"{len(words)} words are more than {MOST_WORDS}",))
-    longest = max(words, key=len, default="")
+    # Not of whole words: with spaces around its operators, the same expression would be several of them.
+    longest = max((part for word in words for part in operands(word)), key=len, default="")
     if len(longest) > LONGEST_WORD:
         return Arguments(problems=(f"{quote(longest)} is longer than {LONGEST_WORD} characters",))
     start = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))

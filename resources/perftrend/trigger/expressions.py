@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import product
+from itertools import accumulate, product
 
 from perftrend.trigger.lines import quote
 from perftrend.trigger.prose import COURTESY, ENDINGS
@@ -28,6 +28,8 @@ _OPERATOR = re.compile("(AND|OR|NOT)")
 _TOKEN = re.compile("(AND|OR|NOT|[()])")
 _MOST_TERMS = 16
 """Maximum number of expressions that one with parentheses is expanded to."""
+_DEEPEST = 16
+"""Maximum number of parentheses within each other."""
 _HANGING_END = re.compile(r"(?=.*[a-z0-9*?]).+(?:AND|OR|NOT)")
 _HANGING_BEGIN = re.compile(r"(?:AND|OR|NOT)(?=.*[a-z0-9*?]).+")
 _SET = rf"\[!?[{CHARACTERS}]+\]"
@@ -40,6 +42,11 @@ _DOUBLED = re.compile("(?:AND|OR)+(?=NOT)|(?:AND)+(?=AND)|(?:OR)+(?=OR)")
 def is_expression(word: str) -> bool:
     """Return whether every operator has an operand on both sides; ``NOT`` may also be first."""
     return word[-1:] not in (".", ":") and all(map(_PATTERN.fullmatch, _patterns(word)))
+
+
+def operands(word: str) -> list[str]:
+    """Return the parts of a word between its operators."""
+    return _OPERATOR.split(word.replace("&", "AND"))[::2]
 
 
 def _patterns(word: str) -> list[str]:
@@ -97,9 +104,12 @@ def expand_parentheses(word: str) -> list[str]:
     """Return expressions without parentheses that together select the same tests as one with parentheses.
 
     :returns: the expressions; empty if there is a ``NOT``, if a pattern or a parenthesis is missing, or if
-        there would be too many expressions.
+        there would be too many expressions or are too many parentheses within each other.
     """
     tokens = [token for token in _TOKEN.split(word.replace("&", "AND")) if token]
+    depths = accumulate({"(": 1, ")": -1}.get(token, 0) for token in tokens)
+    if max(depths, default=0) > _DEEPEST:
+        return []
     try:
         terms = _any_of(tokens)
     except (IndexError, ValueError):
@@ -112,6 +122,8 @@ def _any_of(tokens: list[str]) -> list[list[str]]:
     while tokens[:1] == ["OR"]:
         tokens.pop(0)
         terms += _all_of(tokens)
+        if len(terms) > _MOST_TERMS:
+            raise ValueError
     return terms
 
 
@@ -119,9 +131,10 @@ def _all_of(tokens: list[str]) -> list[list[str]]:
     terms = _one(tokens)
     while tokens[:1] == ["AND"]:
         tokens.pop(0)
-        terms = [[*left, *right] for left, right in product(terms, _one(tokens))]
-        if len(terms) > _MOST_TERMS:
+        further = _one(tokens)
+        if len(terms) * len(further) > _MOST_TERMS:
             raise ValueError
+        terms = [[*left, *right] for left, right in product(terms, further)]
     return terms
 
 

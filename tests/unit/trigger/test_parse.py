@@ -287,3 +287,27 @@ def test_trigger_words_that_cannot_be_used_are_told() -> None:
 @pytest.mark.parametrize("job", JOBS)
 def test_a_trigger_made_by_hand_renders_the_word_of_its_job(job: str) -> None:
     assert str(Trigger(job, "2n-clx")).endswith("test-2n-clx")
+
+
+@pytest.mark.parametrize("depth", [1, 16, 17, 400, 4000])
+def test_parentheses_within_each_other_raise_nothing(depth: int) -> None:
+    [refusal] = parse(f"perftest-2n-clx {'(' * depth}a)b")
+
+    assert isinstance(refusal, Refusal)
+
+
+def test_many_alternatives_are_not_multiplied() -> None:
+    alternatives = f"({'OR'.join(map(str, range(400)))})"
+    [refusal] = parse(f"perftest-2n-clx {alternatives}AND{alternatives}")
+
+    assert isinstance(refusal, Refusal)
+
+
+def test_long_expression_is_the_same_with_and_without_spaces() -> None:
+    operands = [letter * 45 for letter in "ghijk"]
+    [spaced] = parse(f"perftest-2n-clx {' OR '.join(operands)}")
+    [joined] = parse(f"perftest-2n-clx {'OR'.join(operands)}")
+
+    assert isinstance(spaced, Trigger)
+    assert spaced == joined
+    assert [spaced] == parse(str(spaced))
