@@ -29,6 +29,8 @@ from perftrend.trigger import Refusal, Trigger
 
 _FOR_A_LINK = timedelta(seconds=20)
 """Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
+_PERSISTENT = timedelta(minutes=5)
+"""A request is refused if a service has failed for it, and for it alone, for this long."""
 _NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
 
@@ -55,6 +57,8 @@ class RequestProcessor:
     report: Callable[[str], None]
     now: Callable[[], datetime] = _now
     patience: timedelta = field(default=_FOR_A_LINK)
+    _failing_since: dict[str, datetime] = field(default_factory=dict, init=False)
+    """When the decision on a request first failed, by key."""
 
     def work(self) -> bool:
         """Process all open requests as far as possible; return whether to call this again soon.
@@ -102,9 +106,14 @@ class RequestProcessor:
             is_notified = was_notified(today)
             state = RequestState.IGNORED if is_notified else RequestState.LIMITED
             return self._change(request, state=state, reason=wrong, right_form="", decided=now)
-        if wrong := self._stranger(request):
-            return self._change(request, state=RequestState.REFUSED, reason=wrong, right_form="", decided=now)
-        answer = self._plan(request, parsed) if isinstance(parsed, Trigger) else parsed
+        try:
+            if wrong := self._stranger(request):
+                parsed = Refusal(request.line, wrong, "")
+            answer = self._plan(request, parsed) if isinstance(parsed, Trigger) else parsed
+        except UnavailableError:
+            raise
+        except ServiceError as error:
+            answer = self._give_up(request, error)
         if isinstance(answer, Refusal):
             return self._change(
                 request,
@@ -140,6 +149,19 @@ class RequestProcessor:
             return Refusal(
                 request.line, "the files that it needs cannot be used; see the log of the listener", ""
             )
+
+    def _give_up(self, request: Request, error: ServiceError) -> Refusal:
+        """Return the refusal of a request for which a service fails persistently, such as a missing ref.
+
+        :raises ServiceError: if it has not failed for long enough.
+        """
+        now = self.now()
+        if now - self._failing_since.setdefault(request.key, now) < _PERSISTENT:
+            raise error
+        del self._failing_since[request.key]
+        self.report(f"{request.line}: {error}; given up")
+        reason = "its commits or the groups of its author cannot be read; see the log of the listener"
+        return Refusal(request.line, reason, "")
 
     # ---- starting
 

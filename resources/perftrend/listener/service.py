@@ -47,14 +47,25 @@ class ListenerService:
         self._problem = ""
 
     def once(self) -> None:
-        """Poll all changes once, and process requests until none is left.
+        """Poll all changes once, and process requests until none is left that can be processed.
 
         :raises ServiceError: if a service fails.
         """
         self._prepare()
         self._poller.everywhere()
-        while self._serve():
+        while True:
+            failure: ServiceError | None = None
+            is_left = False
+            try:
+                is_left = self._processor.work()
+            except ServiceError as error:
+                failure = error
+            # Local jobs are run even if other requests fail.
+            if not (self._processor.runner.tend() or is_left):
+                break
             time.sleep(_SOON_S)
+        if failure:
+            raise failure
 
     def run(self) -> None:
         """Receive events and process requests until interrupted.

@@ -385,6 +385,44 @@ def test_job_that_cannot_be_started_is_told(listener: Any) -> None:
     )
 
 
+def test_request_that_can_never_be_checked_is_refused_after_some_minutes(listener: Any) -> None:
+    def planner(request: Any, _: Any) -> str:
+        if request.change == 1:
+            raise ServiceError("couldn't find remote ref refs/changes/01/1/1")
+        return "1 test"
+
+    listener.gerrit.write(LINE, change=1)
+    listener.gerrit.write(LINE, change=2)
+    listener.poller().everywhere()
+    processor = replace(listener, planner=planner).processor
+    for _ in range(2):
+        with pytest.raises(ServiceError, match="remote ref"):
+            processor.work()
+        assert ["seen", "started"] == listener.states()
+        listener.clock.now += timedelta(minutes=5)
+
+    assert not processor.work()
+
+    assert ["refused", "started"] == listener.states()
+    assert "its commits or the groups of its author cannot be read" in listener.answers[-1]
+    assert listener.said[-1].endswith("given up")
+
+
+def test_server_that_is_away_refuses_nothing(listener: Any) -> None:
+    def planner(*_: Any) -> str:
+        raise UnavailableError("502")
+
+    listener.gerrit.write(LINE)
+    listener.poller().everywhere()
+    processor = replace(listener, planner=planner).processor
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            processor.work()
+        listener.clock.now += timedelta(hours=1)
+
+    assert ["seen"] == listener.states()
+
+
 def test_listener_that_lost_its_store_starts_nothing_that_was_answered(listener: Any) -> None:
     comment = listener.gerrit.write(LINE)
     listener.gerrit.answer(1, comment, "earlier")

@@ -183,3 +183,15 @@ def test_comments_that_were_not_looked_at_for_long_are_a_problem(running: Runnin
 
     (problem,) = running.problems
     assert problem.startswith("the comments were last read 901 s ago")
+
+
+def test_jobs_of_this_machine_are_run_once_even_if_another_request_fails(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.bench.runner.failures = [ServiceError("it may have started anyway")] * 5
+    running.bench.runner.runs = [True, True, False]
+    running.time.most = 100
+
+    with pytest.raises(ServiceError, match="it may have started"):
+        running.service.once()
+
+    assert [] == running.bench.runner.runs
