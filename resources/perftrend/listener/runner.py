@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from perftrend.errors import ServiceError
+from perftrend.errors import ServiceError, explain
 from perftrend.listener import supervisor
 from perftrend.store.requests import Request, Requests, RequestState
 
@@ -133,6 +133,7 @@ class LocalRunner:
         self._report = report
         self._running: dict[str, _LocalProcess] = {}
         self._tries: dict[str, int] = {}
+        self._problems: dict[str, str] = {}
 
     def begin(self, request: Request, *, is_new: bool) -> str:  # noqa: ARG002 - a request is run once in any case
         """Accept a request; :meth:`tend` runs it when its turn comes."""
@@ -155,10 +156,20 @@ class LocalRunner:
             if request.testbed in self._running:
                 continue
             if request.state is RequestState.RUNNING:
-                self._running[request.testbed] = self._resume(request)
+                self._try(self._resume, request)
             elif self._requests.change(request, state=RequestState.RUNNING):
-                self._running[request.testbed] = self._start(replace(request, state=RequestState.RUNNING))
+                self._try(self._start, replace(request, state=RequestState.RUNNING))
         return bool(self._running)
+
+    def _try(self, start: Callable[[Request], _LocalProcess], request: Request) -> None:
+        """Start a job; if this machine cannot, such as with a full disk, it is tried again later."""
+        try:
+            self._running[request.testbed] = start(request)
+        except OSError as error:
+            problem = f"{request.line}: cannot be started now: {explain(error)}"
+            if problem != self._problems.get(request.key):
+                self._report(problem)
+            self._problems[request.key] = problem
 
     def close(self) -> None:
         """Terminate the jobs of this process and wait for them; their requests remain ``running``."""

@@ -2,8 +2,8 @@
 
 ``python -m perftrend.listener.supervisor FOLDER PROGRAM [ARGUMENT…]`` writes the output of the job to
 ``console.log`` in the folder and, after the job has ended by itself, its exit code to ``exit_code``. While it
-runs, it holds a lock on the folder. On SIGTERM or SIGINT it terminates the job and writes no exit code; the
-job then has to be run again.
+runs, it holds a lock on the folder. On SIGTERM or SIGINT it terminates the job. It writes no exit code then,
+nor if another process kills the job, which has to be run again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _run(folder: Path, command: Sequence[str], lock: int) -> int:
     if signals:
         job.send_signal(signal.SIGTERM)
     code = job.wait()
-    if not signals:
+    # A job that was killed, such as for its memory, has to be run again.
+    if not signals and code >= 0:
         write_whole(folder / EXIT_CODE, f"{code}\n")
     return code
 

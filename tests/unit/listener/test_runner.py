@@ -216,3 +216,34 @@ def test_job_that_always_dies_is_given_up(place: Place) -> None:
 
     assert [None] == [each.exit_code for each in place.requests.in_states(RequestState.ENDED)]
     assert "perftest-2n-clx k1: killed 3 times; given up" == place.said[-1]
+
+
+def test_job_that_the_system_killed_is_run_again(place: Place) -> None:
+    """As the kernel does with the largest process if memory runs out; the supervisor lives."""
+    place.requests.add([request("k1")])
+    mark = place.archive / "was-killed"
+    runner = place.runner(
+        f"import os, pathlib; mark = pathlib.Path({str(mark)!r}); first = not mark.exists(); mark.touch(); "
+        "os.kill(os.getpid(), 9 if first else 0)"
+    )
+
+    until(lambda: not runner.tend())
+
+    assert [0] == [each.exit_code for each in place.requests.in_states(RequestState.ENDED)]
+    assert "perftest-2n-clx k1: was killed, and is run again" in place.said
+
+
+def test_job_is_started_when_its_folder_can_be_made(place: Place) -> None:
+    place.requests.add([request("k1"), request("k2", "1n-veth")])
+    place.archive.mkdir()
+    obstacle = place.archive / FOLDER
+    obstacle.touch()
+    runner = place.runner()
+
+    assert not runner.tend()
+    assert not runner.tend()
+    obstacle.unlink()
+    until(lambda: not runner.tend())
+
+    assert {"k1": "ended", "k2": "ended"} == place.states()
+    assert [True, True] == ["cannot be started now: " in line for line in place.said[:2]]
