@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,8 +96,10 @@ def serve(address: str, *, health: Callable[[], Health], metrics: Callable[[], b
 
     pages = {"/healthz": healthz, "/metrics": lambda: (HTTPStatus.OK, _METRICS_TYPE, metrics())}
     handler = type("_BoundHandler", (_Handler,), {"pages": pages})
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    served = type("_BoundServer", (_HealthServer,), {"address_family": family})
     try:
-        server = _HealthServer((host.strip("[]"), int(port)), handler)
+        server = served((host.strip("[]"), int(port)), handler)
     except OSError as error:
         raise ServiceError(
             f"listener.address is {address}; listening there failed ({error.strerror or error}); "

@@ -65,3 +65,11 @@ def test_address_that_cannot_be_is_told(address: str, kind: type[Exception]) -> 
         serve(address, health=lambda: WELL, metrics=bytes),
     ):
         pass
+
+
+def test_address_of_version_6_is_served() -> None:
+    try:
+        with serve("[::1]:0", health=lambda: WELL, metrics=bytes) as address:
+            assert 200 == requests.get(f"http://{address}/healthz", timeout=10).status_code
+    except ServiceError:
+        pytest.skip("this machine has no IPv6")
