@@ -15,7 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from perftrend.archive.reader import Output, Sources, Unknown
 from perftrend.archive.source import name_of
-from perftrend.errors import ArchiveError
+from perftrend.errors import ArchiveError, UnstorableError
+from perftrend.files import hold_lock
 from perftrend.model import Result, Run, TraceKey
 
 if TYPE_CHECKING:  # reading alone should not import the libraries of the database
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # reading alone should not import the libraries of the databa
 
 OUTPUT = "output.xml"
 UNSTORED_MARK = "not-stored.json"
+LOCK = ".lock"
+"""Held by the process that enters the marked runs of a job's folder."""
 
 _RUN = TypeAdapter(Run)
 
@@ -108,16 +111,22 @@ def store_pending(
 ) -> Iterator[OutputIngestion]:
     """Enter the marked runs of a job's folder into the store, in the order of their builds.
 
-    :param report: called for a run that cannot be read: it stays archived, and is not tried again.
+    Jobs of the same name, on a testbed with several instances, wait for each other.
+
+    :param report: called for a run that cannot be read, or that no store can hold: it stays archived, and is
+        not tried again.
     :raises StoreError: if the store cannot be written; the runs stay marked.
     """
-    marks = folder.glob(f"*/{UNSTORED_MARK}")
-    for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
-        try:
-            run = _RUN.validate_json(path.read_bytes())
-            ingestion = ingest(store, run, path.parent / OUTPUT)
-        except (ArchiveError, ValidationError) as error:
-            report(f"{path.parent}: the run is archived, but cannot be stored: {error}")
-        else:
-            yield ingestion
-        path.unlink()
+    if not folder.is_dir():
+        return
+    with hold_lock(folder / LOCK):
+        marks = folder.glob(f"*/{UNSTORED_MARK}")
+        for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
+            try:
+                run = _RUN.validate_json(path.read_bytes())
+                ingestion = ingest(store, run, path.parent / OUTPUT)
+            except (ArchiveError, UnstorableError, ValidationError) as error:
+                report(f"{path.parent}: the run is archived, but cannot be stored: {error}")
+            else:
+                yield ingestion
+            path.unlink()

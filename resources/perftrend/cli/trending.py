@@ -173,10 +173,18 @@ def measure(
                 f"the suites were ended after {settings.timeout_s:g} s; see {folder / str(run.build)}"
             )
         stored = list(archive.store_pending(store, folder, report=console.warn))
-    if not stored:
+    own = (each for each in stored if each.run.build == run.build)
+    ingested = next(own, None) or _stored_by_other(store, run)
+    if ingested is None:
         raise errors.TestbedError(f"run {run.name} gave no results; see {folder / str(run.build)}")
-    announce(settings, stored[-1].run)
-    return stored[-1]
+    announce(settings, ingested.run)
+    return ingested
+
+
+def _stored_by_other(store: Store, run: Run) -> archive.OutputIngestion | None:
+    """Return a run that another job of the same name has stored meanwhile; None if there is none."""
+    found = store.run(run.job, run.build, started=run.started)
+    return found and archive.OutputIngestion(found, tuple(store.results(found)), added=False)
 
 
 def _build(store: Store, job: str, folder: Path) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from perftrend.archive import store_pending
 from perftrend.archive.ingestion import UNSTORED_MARK, mark_unstored
-from perftrend.errors import StoreError
-from perftrend.model import Run
+from perftrend.errors import StoreError, UnstorableError
+from perftrend.model import Result, Run
 from perftrend.store import Store
 
 OUTPUT = Path(__file__).parents[2] / "data" / "outputs" / "rf7.xml"
@@ -73,6 +74,36 @@ def test_a_damaged_output_is_told_once_and_stops_no_other(store: Store, tmp_path
     assert 1 == len(told)
     assert "job/9: the run is archived, but cannot be stored: " in told[0]
     assert [] == list(store_pending(store, tmp_path / "job"))
+
+
+def test_a_run_that_contradicts_the_store_is_told_once_and_stops_no_other(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(run: Run, results: Sequence[Result]) -> bool:
+        if run.build == 9:
+            raise UnstorableError("now it is in cps")
+        return Store.add(store, run, results)
+
+    monkeypatch.setattr(store, "add", add)
+    for build in (9, 10):
+        archived(tmp_path / "job", build)
+    told: list[str] = []
+
+    stored = list(store_pending(store, tmp_path / "job", report=told.append))
+
+    assert [10] == [each.run.build for each in stored]
+    assert [f"{tmp_path}/job/9: the run is archived, but cannot be stored: now it is in cps"] == told
+    assert [] == list(store_pending(store, tmp_path / "job"))
+
+
+def test_runs_of_two_jobs_at_once_are_stored_once(store: Store, tmp_path: Path) -> None:
+    for build in range(8):
+        archived(tmp_path / "job", build)
+
+    with ThreadPoolExecutor(4) as pool:
+        stored = pool.map(lambda _: list(store_pending(store, tmp_path / "job")), range(4))
+
+    assert [*range(8)] == sorted(each.run.build for part in stored for each in part)
 
 
 def test_a_damaged_mark_is_told_too(store: Store, tmp_path: Path) -> None:
