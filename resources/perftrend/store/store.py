@@ -399,7 +399,8 @@ def _find_traces(
     for some in _parts(names):
         for name, trace_id, unit, better in connection.execute(query.where(traces.c.hash.in_(some))):
             result = by_hash[name]
-            if (unit, better) != (result.unit, result.better):
+            # Without a value there is no unit either: it is only what the name of the test suggests.
+            if result.samples and (unit, better) != (result.unit, result.better):
                 raise UnstorableError(
                     f"trace {result.key} is in {unit}, {better} is better; "
                     f"now it is in {result.unit}, {result.better} is better: use another metric"

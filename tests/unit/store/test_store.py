@@ -302,3 +302,12 @@ def test_jobs_that_start_at_once_get_numbers_of_their_own(tmp_path: Path) -> Non
 
     with ThreadPoolExecutor(8) as pool:
         assert [*range(1, 9)] == sorted(pool.map(take, range(8)))
+
+
+def test_result_without_a_value_takes_the_unit_of_its_trace(store: Store) -> None:
+    """A test that failed before it measured has only the unit that its name suggests."""
+    store.add(run_of(1), [result_of()])
+    store.add(run_of(2), [replace(result_of(), unit="rps", samples=(), value=math.nan, invalid="it failed")])
+
+    [series] = store.series("1n-veth")
+    assert ("pps", 2) == (series.unit, len(series.runs))
