@@ -226,6 +226,9 @@ def _atomic_file(file: Path, *, publish: bool = True) -> Iterator[Path]:
         process = abandoned.name.partition(_UNFINISHED)[0].rpartition(".")[2]
         if process.isdecimal() and not Path("/proc", process).exists():
             abandoned.unlink(missing_ok=True)
+    for side in _side_files(file) if publish else ():
+        if side.exists():
+            raise StoreError(f"{side} belongs to another database, and SQLite would mix both; move it away")
     temporary = file.with_name(f".{file.name}.{os.getpid()}{_UNFINISHED}")
     try:
         yield temporary
@@ -237,11 +240,13 @@ def _atomic_file(file: Path, *, publish: bool = True) -> Iterator[Path]:
     except OSError as error:
         raise StoreError(f"{file}: cannot be written: {error.strerror}") from error
     finally:
-        for name in (
-            temporary,
-            *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm", "-journal")),
-        ):
+        for name in (temporary, *_side_files(temporary)):
             name.unlink(missing_ok=True)
+
+
+def _side_files(file: Path) -> list[Path]:
+    """Return the files that SQLite writes next to a database."""
+    return [file.with_name(file.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def _copy_rows(source: Engine, target: Engine) -> dict[str, int]:

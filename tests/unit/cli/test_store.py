@@ -123,6 +123,22 @@ def test_backup_is_restored_with_everything(place: Path, capsys: pytest.CaptureF
     }
 
 
+@pytest.mark.parametrize("action", ["restore", "backup"])
+def test_file_next_to_the_log_of_another_database_is_not_written(
+    place: Path, action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite would apply the log of the damaged store that was moved away to the restored one."""
+    fill(place)
+    store.main(["backup", "copy.sqlite"])
+    Path("other.sqlite-wal").write_bytes(b"of another database")
+
+    arguments = {"restore": ["copy.sqlite", "--store", "other.sqlite"], "backup": ["other.sqlite"]}
+    assert 3 == store.main([action, *arguments[action]])
+    assert not Path("other.sqlite").exists()
+    assert b"of another database" == Path("other.sqlite-wal").read_bytes()
+    assert "other.sqlite-wal belongs to another database" in capsys.readouterr().err
+
+
 def test_backup_is_restored_into_an_empty_store(place: Path) -> None:
     fill(place)
     store.main(["backup", "copy.sqlite"])
