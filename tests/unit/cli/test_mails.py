@@ -62,3 +62,16 @@ def test_store_is_asked_once_where_a_server_sends_mails() -> None:
 
     assert 0 == tell(asked, server="127.0.0.1:1", sender="a@example.org", recipients=["b@example.org"])
     assert 1 == asked.times
+
+
+def test_wrong_mail_settings_are_told_and_nothing_counts_as_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The job has its verdict: it must not end as one without results."""
+    monkeypatch.setenv("BUILD_URL", "https://jenkins.example.org/job/analysis/7/")
+
+    assert 2 == tell(Asked(), server="127.0.0.1:1")
+    assert [] == [*tmp_path.rglob("*.html")]
+    assert "mail.sender is missing" in capsys.readouterr().err
+    assert 0 == tell(asked := Asked())
+    assert 1 == asked.times

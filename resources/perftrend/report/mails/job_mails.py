@@ -36,11 +36,16 @@ def write_and_send(
     """
     if not (_build_url() or settings.mail.server):
         return errors.EXIT_PASS
-    record = mails.MailRecord(settings.mail.record)
-    with record.lock(run):
-        return _write_and_send(
-            settings, judged, run=run, runs=runs(), record=record, notices=notices, new_runs=new_runs
-        )
+    try:
+        record = mails.MailRecord(settings.mail.record)
+        with record.lock(run):
+            return _write_and_send(
+                settings, judged, run=run, runs=runs(), record=record, notices=notices, new_runs=new_runs
+            )
+    except errors.PerftrendError as error:
+        # The verdict is valid nevertheless, so this must not end the job as one without results.
+        console.warn(f"mails: {error}")
+        return error.exit_code
 
 
 def _write_and_send(
@@ -53,6 +58,7 @@ def _write_and_send(
     notices: Sequence[str],
     new_runs: int,
 ) -> int:
+    server = MailServer.of(settings.mail)  # raises errors before a run counts as reported
     if _build_url():
         pending = record.find_pending(run, runs, mails.FILES, at_first=new_runs)
         mails.write(
@@ -64,7 +70,6 @@ def _write_and_send(
             new_runs=len(pending.runs) or 1,
         )
         record.mark(pending, mails.FILES)
-    server = MailServer.of(settings.mail)
     if server is None:
         return errors.EXIT_PASS
     try:
