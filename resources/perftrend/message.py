@@ -28,6 +28,9 @@ SCHEMA = 1
 GAP_BYTES = 20
 """The bytes on the wire in addition to the frame: preamble, start delimiter and gap."""
 
+_MOST_FRAMES = 2**63 - 1
+"""Larger counts cannot be divided as floating-point numbers."""
+
 _Bounds: TypeAlias = tuple[float, float] | tuple[float, float, str]
 """Lower, upper and, if a bound is not valid, the reason."""
 
@@ -142,6 +145,11 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         raise _wrong(".".join(map(str, problem["loc"])), problem["msg"]) from error
     if measurement.started.utcoffset() is None or measurement.finished.utcoffset() is None:
         raise ArchiveError("the message's JSON is wrong: its times have no time zone")
+    if phases and not measurement.loss_ratios:
+        raise _wrong("phases", "given without loss ratios")
+    for number, trial in enumerate(measurement.trials):
+        if not (0 <= trial.sent <= _MOST_FRAMES and 0 <= trial.received <= _MOST_FRAMES):
+            raise _wrong(f"trials.{number}", f"frames are counted from 0 to {_MOST_FRAMES}")
     return replace(measurement, phases=tuple(_expand(phases, measurement)))
 
 

@@ -340,3 +340,23 @@ def test_broken_step_is_refused(change: dict[str, Any], reason: str) -> None:
 def test_phases_of_another_form_are_refused(phases: object) -> None:
     with pytest.raises(ArchiveError, match=r"wrong: phases"):
         message.parse(_line(phases=phases))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"loss_ratios": None}, "phases: given without loss ratios"),
+        ({"received": 10**400}, "trials.0: frames are counted from 0"),
+        ({"sent": -1}, "trials.0: frames are counted from 0"),
+    ],
+)
+def test_search_that_cannot_be_drawn_is_refused(change: dict[str, Any], reason: str) -> None:
+    fields = message.document(SEARCH)
+    fields["trials"][0] |= {name: value for name, value in change.items() if name != "loss_ratios"}
+    if "loss_ratios" in change:
+        del fields["loss_ratios"]
+        for phase in fields["phases"]:
+            phase["steps"] = []
+
+    with pytest.raises(ArchiveError, match=reason):
+        message.measurement_of(fields)
