@@ -126,7 +126,7 @@ class TraceKey:
     parameters: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, **parameters: str) -> TraceKey:
+    def of(cls, /, **parameters: str) -> TraceKey:
         """Return a key; the order of the parameters does not matter."""
         return cls(tuple(sorted(parameters.items())))
 
