@@ -87,7 +87,8 @@ class Significance:
             return ""
         noise = pooled_deviation(groups, sizes, index)
         error = noise * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
-        places = 1 if sizes[-1] == 1 else sum(sizes) - 1
+        # A step to the newest run alone has one place; any other may have been anywhere.
+        places = 1 if index == len(groups) - 1 and sizes[index] == 1 else sum(sizes) - 1
         if freedom and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
             return ""
         return "too few runs to distinguish it from noise" if freedom < KNOWN_NOISE else "which can be noise"

@@ -123,3 +123,16 @@ def test_empty_positions_are_no_runs() -> None:
 def test_share_outside_its_range_is_refused(name: str, value: float) -> None:
     with pytest.raises(SettingsError, match=f"{name} is {value}; give a number from 0 to 1"):
         Significance(**{name: value})
+
+
+def test_newest_run_alone_does_not_make_an_older_step_certain() -> None:
+    """Its place was chosen among all runs, whatever the newest one is."""
+    old = [95.5, 95.5, 95.5, 95.5, 95.5]
+    groups = [
+        Group(0, 8, 100.0, float(np.std(NOISE_OF_ONE)), 0.0), Group(8, 13, 95.5, 0.9, 0.0),
+        Group(13, 14, 93.0, 0.0, 0.0),
+    ]  # fmt: skip
+    samples = np.array([*NOISE_OF_ONE, *old, 93.0])
+
+    assert Significance(chance=1e-5).doubt(groups[:2], 1, samples[:13])
+    assert Significance(chance=1e-5).doubt(groups, 1, samples)
