@@ -156,6 +156,7 @@ def _strategy(chosen: JobScope, names: Mapping[TraceKey, str], session: Path) ->
     return Adaptive(
         confidence=wanted.confidence,
         maximum_measurements=_count_measured_before(records) + wanted.maximum_measurements,
+        continued=sum(map(_is_undecided, records)),
         maximum_changes=wanted.maximum_changes,
         inside=wanted.search_equal_ends,
         known_deviations=deviations,
@@ -167,9 +168,13 @@ def _count_measured_before(records: Sequence[Mapping[str, Any]]) -> int:
     measured = before = 0
     for each in records:
         measured += each["record"] == "measured"
-        if each["record"] == "ended" and each["kind"] == OutcomeKind.UNDECIDED:
+        if _is_undecided(each):
             before = measured
     return before
+
+
+def _is_undecided(record: Mapping[str, Any]) -> bool:
+    return record["record"] == "ended" and record["kind"] == OutcomeKind.UNDECIDED
 
 
 def _records(session: Path) -> list[dict[str, Any]]:

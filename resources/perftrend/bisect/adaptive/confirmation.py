@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -79,6 +79,7 @@ class Confirmation:
     """The commit to measure next."""
     changed: int
     """The set of commits that the candidate contains and the parent does not."""
+    maximum_pairs: int = MOST_PAIRS
 
     @property
     def status(self) -> ConfirmationStatus:
@@ -89,7 +90,7 @@ class Confirmation:
             claimed = max((each.claimed for each in self.tests.values()), default=0.0)
             if claimed < REFUTED and self.log_e < _GROWING:
                 return ConfirmationStatus.REFUTED
-        return ConfirmationStatus.UNDER_WAY if self.pairs < MOST_PAIRS else ConfirmationStatus.OPEN
+        return ConfirmationStatus.UNDER_WAY if self.pairs < self.maximum_pairs else ConfirmationStatus.OPEN
 
     @property
     def probability(self) -> float:
@@ -104,12 +105,13 @@ class Confirmation:
 
 
 def confirmations(
-    state: BisectState, data: Sequence[TestData], confidence: float
+    state: BisectState, data: Sequence[TestData], confidence: float, maximum_pairs: int = MOST_PAIRS
 ) -> tuple[Confirmation, ...]:
     """Return the confirmations of all candidates so far, in the order in which they were suspected.
 
     :param data: the tests that count.
     :param confidence: the minimum probability for naming a commit.
+    :param maximum_pairs: of one candidate. The evidence holds for any number (Ville), so it may grow.
     """
     known = {state.range.old, *state.history.commits}
     begun: dict[frozenset[str], list[int]] = {}
@@ -118,7 +120,8 @@ def confirmations(
             begun.setdefault(frozenset({each.commit, each.against}), []).append(position)
     found: list[Confirmation] = []
     for positions in begun.values():
-        found.append(_confirmation(state, data, positions, found, confidence))
+        one = _confirmation(state, data, positions, found, confidence)
+        found.append(replace(one, maximum_pairs=maximum_pairs))
     return tuple(found)
 
 
@@ -191,6 +194,9 @@ def _weigh_pairs(
         candidate_before=candidate_before,
         claim=estimate_difference(parent_before, candidate_before),
     )
+    if not shown.pairs and not any(known):
+        # A test that failed in all builds is no reason to suspect the candidate.
+        shown = replace(shown, claimed=0.0)
     return shown, log_odds(parent_before, candidate_before)
 
 

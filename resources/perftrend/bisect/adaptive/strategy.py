@@ -20,12 +20,14 @@ from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
     NEEDED,
+    REFUTED,
     Confirmation,
     ConfirmationStatus,
     begin,
     confirmations,
     estimate_remaining,
 )
+from perftrend.bisect.adaptive.confirmation import MOST_PAIRS as CONFIRMING_PAIRS
 from perftrend.bisect.adaptive.effects import (
     effects,
     further_change_probability,
@@ -55,6 +57,7 @@ SUSPECTED = 0.9
 _USUAL_BITS = 0.7
 """Usual information of a measurement, in bits, if the change is clearly visible."""
 _SHOWN = 0.01
+_NEARLY_CERTAIN = 0.999
 _UNSURE = (ConfirmationStatus.OPEN, ConfirmationStatus.UNDER_WAY)
 
 
@@ -65,6 +68,8 @@ class Adaptive:
     :param confidence: the probability that a commit needs to be named.
     :param maximum_measurements: the search ends after this many, whatever its state.
     :param maximum_changes: the search ends after this many changes were found.
+    :param continued: how often it was continued after it had ended undecided; each time permits as many pairs
+        of a candidate as the first search.
     :param inside: whether to measure commits between, too, before reporting that old and new do not differ:
         it finds changes that cancel each other, for three more builds.
     :param known_deviations: by test, the deviation between runs in per cent, from its history.
@@ -76,6 +81,7 @@ class Adaptive:
     confidence: float = 0.99
     maximum_measurements: int = 200
     maximum_changes: int = 3
+    continued: int = 0
     inside: bool = False
     known_deviations: Mapping[str, float] = field(default_factory=dict, hash=False)
     build_s: float = 600.0
@@ -97,8 +103,9 @@ class Adaptive:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The parameters, without the limit: a search can continue with a higher one."""
-        return {name: value for name, value in asdict(self).items() if name != "maximum_measurements"}
+        """The parameters, without the limits: a search can continue with higher ones."""
+        limits = ("maximum_measurements", "continued")
+        return {name: value for name, value in asdict(self).items() if name not in limits}
 
     def next(self, state: BisectState) -> MeasureStep | BisectOutcome:
         """Return the next measurement, or the outcome."""
@@ -119,7 +126,7 @@ class Adaptive:
 
     def _decide(self, state: BisectState, data: Sequence[TestData]) -> MeasureStep | BisectOutcome:
         suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
-        tried = confirmations(state, data, self.confidence)
+        tried = confirmations(state, data, self.confidence, (1 + self.continued) * CONFIRMING_PAIRS)
         spent = len(state.measured) >= self.maximum_measurements
         if tried and tried[-1].status is ConfirmationStatus.UNDER_WAY and not spent:
             return _pair(tried[-1].parent, tried[-1].candidate, tried[-1].next, left=tried[-1].remaining)
@@ -174,7 +181,7 @@ class Adaptive:
         between = set(belief.suspects.measured) - {state.range.old, state.history.new}
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
-            reason = f"that nothing changed has a probability of {belief.none:.3g}"
+            reason = f"that nothing changed has a probability of {_probable(belief)}"
             return MeasureStep(
                 _next_end(state), reason, _suspicions(belief), remaining=_estimate_remaining(belief)
             )
@@ -193,7 +200,7 @@ class Adaptive:
         return None
 
     def _no_difference_outcome(self, belief: Belief) -> BisectOutcome:
-        reason = f"no difference was shown; the probability that there is none is {belief.none:.3g}"
+        reason = f"no difference was shown; the probability that there is none is {_probable(belief)}"
         return BisectOutcome(
             OutcomeKind.NO_DIFFERENCE,
             reason,
@@ -331,7 +338,18 @@ def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:
         for chosen, share in zip(belief.suspects.classes, belief.shares, strict=True)
         if share >= _SHOWN
     ]
-    return (Suspicion((), belief.none), *shown)
+    return (Suspicion((), _none(belief)), *shown)
+
+
+def _none(belief: Belief) -> float:
+    """Return the probability that nothing changed: a refuted suspicion is improbable, but not impossible."""
+    return min(belief.none, 1 - REFUTED) if belief.cleared else belief.none
+
+
+def _probable(belief: Belief) -> str:
+    """Return this probability as text, never as certainty."""
+    probability = _none(belief)
+    return f"{probability:.3g}" if probability < _NEARLY_CERTAIN else f"over {_NEARLY_CERTAIN:g}"
 
 
 def _size(culprit: Culprit) -> float:

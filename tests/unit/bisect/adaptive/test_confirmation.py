@@ -96,10 +96,54 @@ def test_suspicion_that_pairs_do_not_bear_out_is_refuted() -> None:
     assert ConfirmationStatus.REFUTED is found.status
 
 
-def test_pairs_that_show_neither_leave_it_open() -> None:
+class Broken(World):
+    """A second test fails in every build."""
+
+    def measure(self, commit: str) -> BuildMeasurement:
+        return replace(super().measure(commit), failed={"broken": "it crashed"})
+
+
+def test_test_that_fails_in_every_build_does_not_prevent_a_refutation() -> None:
+    found = tried(Broken(stepped(8, {7: 0.9}), noise=0.01), 8)
+
+    assert {"broken"} < set(found.tests)
+    assert ConfirmationStatus.REFUTED is found.status
+
+
+def test_pairs_that_show_neither_leave_it_open_until_more_are_permitted() -> None:
     found = tried(World(stepped(8, {5: 0.9, 7: 1 / 0.93}), noise=0.12), MOST_PAIRS)
 
     assert ConfirmationStatus.OPEN is found.status
+    assert ConfirmationStatus.UNDER_WAY is replace(found, maximum_pairs=2 * MOST_PAIRS).status
+
+
+def test_limits_are_no_part_of_what_a_session_records() -> None:
+    assert Adaptive().options == Adaptive(maximum_measurements=9, continued=2).options
+
+
+class Misleading(World):
+    """The first measurements of the new commit are slow; later ones are not."""
+
+    def measure(self, commit: str) -> BuildMeasurement:
+        measured = super().measure(commit)
+        if commit == "c0" or len(self.measured) > 8:
+            return measured
+        values = {
+            test: MetricSamples(tuple(0.95 * sample for sample in each.samples))
+            for test, each in measured.values.items()
+        }
+        return replace(measured, values=values)
+
+
+def test_refuted_suspicion_does_not_make_sure_that_nothing_changed() -> None:
+    world = Misleading(stepped(1, {}), noise=0.01)
+    state = BisectState(line(1))
+    while isinstance(step := Adaptive().next(state), MeasureStep):
+        state = state.with_measured(world.measure(step.commit), step.against)
+
+    assert OutcomeKind.FOUND is not step.kind
+    assert all(each.probability < 1 for each in step.belief)
+    assert not step.reason.endswith("is 1")
 
 
 def test_both_builds_of_a_pair_come_first_as_often() -> None:
