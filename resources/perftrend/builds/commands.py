@@ -137,8 +137,9 @@ class Steps:
         end = time.monotonic() + self.timeout_s
         for command in commands:
             with self.log.open("ab") as log:
+                start = log.tell()
                 code = self._one(command, log, log, end)
-            self._require_success(command, code)
+            self._require_success(command, code, start)
 
     def output(self, command: Sequence[str]) -> bytes:
         """Run one command and return its output, which is also written to the log.
@@ -147,11 +148,12 @@ class Steps:
         :raises TestbedError: if that is caused by this machine.
         """
         with self.log.open("ab") as log, tempfile.TemporaryFile(dir=self.log.parent) as printed:
+            start = log.tell()
             code = self._one(command, printed, log, time.monotonic() + self.timeout_s)
             printed.seek(0)
             shutil.copyfileobj(printed, log)
             log.flush()
-            self._require_success(command, code)
+            self._require_success(command, code, start)
             printed.seek(0)
             return printed.read(MOST_BYTES + 1)
 
@@ -214,10 +216,14 @@ class Steps:
                 f"install it, or correct the {self.name} command of the profile"
             )
 
-    def _require_success(self, command: Sequence[str], code: int | None) -> None:
+    def _require_success(self, command: Sequence[str], code: int | None, start: int) -> None:
+        """Check how a command ended.
+
+        :param start: where its output begins in the log, which may contain that of earlier attempts.
+        """
         if code == 0:
             return
-        lines = last_lines(self.log)
+        lines = last_lines(self.log, start)
         how = f"ended with {code}" if code else f"exceeded the timeout of {self.timeout_s:g} s"
         for words, meaning in _FAULTS_OF_THE_MACHINE.items():
             if any(words in line for line in lines):
@@ -240,11 +246,14 @@ def environment(profile: Mapping[str, str], inherit: Iterable[str]) -> dict[str,
     return {**passed, **profile}
 
 
-def last_lines(log: Path) -> tuple[str, ...]:
-    """Return the last non-empty lines of a log, without escape sequences of a terminal."""
+def last_lines(log: Path, start: int = 0) -> tuple[str, ...]:
+    """Return the last non-empty lines of a log, without escape sequences of a terminal.
+
+    :param start: in bytes; what is before it is ignored.
+    """
     with log.open("rb") as file:
         file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        file.seek(max(start, file.tell() - _TAIL_BYTES))
         text = file.read().decode(errors="replace")
     plain = (_STEERING.sub("", line) for line in text.splitlines())
     lines = ("".join(sign for sign in line if sign.isprintable()).rstrip() for line in plain)

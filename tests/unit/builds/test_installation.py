@@ -45,6 +45,20 @@ def test_failed_installation_is_the_commits_fault(opened: Open, commit: str) -> 
     assert "install" == caught.value.step
 
 
+def test_fault_of_the_machine_in_an_earlier_attempt_is_not_that_of_this_one(
+    opened: Open, commit: str, tmp_path: Path
+) -> None:
+    """All attempts to install a commit are in the same log."""
+    mark = tmp_path / "tried"
+    script = f"test -e {mark} || echo 'dpkg frontend lock was locked' >&2; touch {mark}; exit 1"
+    command = [["sh", "-c", script]]
+
+    with pytest.raises(TestbedError, match="another program installs packages"):
+        install(opened, commit, install=command)
+    with pytest.raises(BuildError, match="install failed"):
+        install(opened, commit, install=command)
+
+
 def test_installed_daemon_lives_on(opened: Open, commit: str, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
