@@ -190,8 +190,10 @@ def _run(
         raise
     finally:
         timer.cancel()
-    if code < 0:
+    if code < 0 and timed_out.is_set():
         raise TestbedError(f"the suites did not end within {timeout_s:g} s, and were killed")
+    if code < 0:
+        raise TestbedError(f"the suites were killed by signal {-code}")
     if not (console.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
         lines = [line for line in console.read_text(encoding="utf-8").splitlines() if line.strip()]
         raise TestbedError(
