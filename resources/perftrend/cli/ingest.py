@@ -26,6 +26,7 @@ from perftrend.settings.values import moment_of
 from perftrend.store import Store
 
 EVERY_S = 300.0
+_LONGEST_PAUSE_S = 604800.0
 
 _RANGE = re.compile(r"(?P<first>\d{1,9})?(?P<dots>\.\.)?(?P<last>\d{1,9})?")
 
@@ -84,8 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def ingest(given: argparse.Namespace) -> int:
     """Ingest all wanted builds, once or continuously."""
-    if given.every <= 0:
-        raise errors.UsageError(f"--every is {given.every:g}; give seconds above 0")
+    if not 0 < given.every <= _LONGEST_PAUSE_S:
+        raise errors.UsageError(f"--every is {given.every:g}; give seconds above 0, at most a week")
     if given.follow and given.events:
         raise errors.UsageError("--follow polls for builds, --events receives them: give one of the two")
     settings = Settings.load(given.settings, overrides={"store": given.store, "fetch.cache": given.cache})

@@ -258,6 +258,8 @@ def test_only_what_is_wanted_is_taken(
         (["ci", "--builds", "x"], "'x' is not a range of builds"),
         (["ci", "--since", "yesterday"], "'yesterday' is not a date"),
         (["ci", "--every", "0"], "--every is 0"),
+        (["ci", "--every", "nan"], "--every is nan"),
+        (["ci", "--every", "inf"], "--every is inf"),
         (["ci", "--follow", "--events"], "give one of the two"),
         (["ci", "--testbed-pattern", "("], "--testbed-pattern '('"),
         (["https://me:hidden@x/"], "must not contain a user or a password"),
