@@ -521,3 +521,13 @@ def test_trials_imply_that_single_bad_runs_are_not_separated(
     assert outliers is settings.analysis.outliers
     file.write_text(settings.as_yaml())
     assert settings == Settings.load(file, {})
+
+
+def test_home_directory_is_expanded_in_paths_but_not_in_urls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "settings.yaml").write_text("store: ~/perftrend.sqlite")
+
+    assert str(tmp_path / "perftrend.sqlite") == Settings.load("~/settings.yaml", {}).store
+    assert "postgresql://h/~x" == Settings.load(None, {"PERFTREND_STORE": "postgresql://h/~x"}).store

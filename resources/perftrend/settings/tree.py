@@ -32,7 +32,7 @@ from perftrend.settings.sections import (
     TrialSettings,
     TriggerSettings,
 )
-from perftrend.settings.values import Folder, Number, Seconds, Text, Words
+from perftrend.settings.values import Folder, Number, Place, Seconds, Text, Words
 
 FORMER_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ class Settings(BaseModel):
     """Folder of a team's own testbed files, searched before perftrend's own."""
     suites: Folder | None = None
     """The Robot suites, a file or a folder; none for those of perftrend, ``tests/suites`` in a checkout."""
-    store: Text = "perftrend.sqlite"
+    store: Place = "perftrend.sqlite"
     """The store of results: the path of an SQLite file, or a database URL."""
     archive: Folder = Path("archives")
     """Folder that receives each run's files."""
@@ -150,7 +150,7 @@ class Settings(BaseModel):
         file = file or environment.get(FILE_VARIABLE)
         given = GivenSettings(cls, FORMER_NAMES)
         if file:
-            given.read_file(Path(file))
+            given.read_file(Path(file).expanduser())
         given.read_environment(environment)
         given.read_command_line(overrides)
         try:

@@ -109,8 +109,14 @@ def _is_plain_http(url: str) -> bool:
     return parts.scheme in ("http", "https") and has_host and is_plain
 
 
+def _expand_home(text: str) -> str:
+    return str(_path(text)) if text.startswith("~") else text
+
+
 MaybeEmpty = Annotated[str, BeforeValidator(_text)]
 Text = Annotated[MaybeEmpty, AfterValidator(_require_nonempty)]
+Place = Annotated[Text, AfterValidator(_expand_home)]
+"""A path, or a URL."""
 Words = Annotated[tuple[Text, ...], BeforeValidator(_words)]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Number = Annotated[float, BeforeValidator(as_number)]
