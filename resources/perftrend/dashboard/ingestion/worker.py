@@ -92,7 +92,8 @@ def work_once(site: AppContext, ending: threading.Event, *, command: Command | N
         ingestions.release(task, due=now, message="the dashboard ended meanwhile")
         return True
     LOG.info("ingestion of %s ended with exit code %d: %s", name, ended.exit_code, ended.message)
-    if ended.stored and _is_in_progress(site, task, now):
+    # A poll that fails uses up no attempt: the test goes on meanwhile.
+    if _is_in_progress(site, task, now):
         ingestions.release(task, due=now + POLL, exit_code=ended.exit_code, message=ended.message)
     elif ended.stored or task.attempts > len(WAITS):
         state = IngestionState.DONE if ended.stored else IngestionState.FAILED

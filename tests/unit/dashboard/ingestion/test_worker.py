@@ -155,3 +155,15 @@ def test_relative_paths_stay_what_they_are(tmp_path: Path, monkeypatch: pytest.M
     given = environment_of(Settings.load(environment={}), {})
 
     assert ("perftrend.sqlite", "cache") == (given["PERFTREND_STORE"], given["PERFTREND_FETCH_CACHE"])
+
+
+def test_poll_that_fails_does_not_end_the_polling(site: AppContext) -> None:
+    now = datetime.now(UTC)
+    ask(site)
+    test = PatchTest(JOB, 17, "2n-clx", "a" * 40, "b" * 40, now, now, 1, ended=False)
+    site.store.patch_tests.add(test, [])
+    for _ in range(len(worker.WAITS) + 2):
+        waiting = work(site, "print('1 in progress; 3 results')")
+        site.store.ingestions.release(site.store.ingestions.claim(waiting.due), due=now)  # type: ignore[arg-type]  # one waits
+
+    assert IngestionState.WAITING == work(site, "import sys; sys.exit('perftrend: 503')").state
