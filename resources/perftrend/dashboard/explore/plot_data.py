@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from perftrend.dashboard.explore.models import Explore, Number, PlotChange, PlotLine
+from perftrend.dashboard.explore.models import Explore, Number, PlotChange, PlotLine, PointModel
 from perftrend.dashboard.explore.state import Show
 
 MOST_BANDS = 12
@@ -55,9 +55,17 @@ def _plot(answer: Explore) -> dict[str, Any]:
         "looked": point and {
             "trace": point.trace,
             "column": point.column,
-            "since": point.since.column if point.since and point.chosen else None,
+            "since": _other_column(point),
         },
     }  # fmt: skip
+
+
+def _other_column(point: PointModel) -> int | None:
+    """Return the column that the point is compared with, an older or a newer one; None if there is none."""
+    if not (point.since and point.chosen):
+        return None
+    is_newer = point.column <= point.since.column <= point.last and point.commits
+    return point.commits[0].column if is_newer else point.since.column
 
 
 def _change(change: PlotChange, scale: float) -> dict[str, Any]:
