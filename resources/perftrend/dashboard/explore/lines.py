@@ -177,6 +177,7 @@ def _scale_lines(window: Window, places: Places, show: Show) -> Iterator[PointLi
     compute = FUNCTIONS[show].compute
     for line in _normal(window, places):
         values = compute(line.values[np.newaxis])[0] if compute else line.values
+        values = np.where(np.isfinite(values), values, np.nan)
         yield PointLine(row_id(f"{show}({line.identity})"), values, trace=line.trace)
 
 
