@@ -96,7 +96,10 @@ def store_short_url(store: Store, url: str, user: User) -> SavedSelection:
     :param url: an address of the page, or its query string.
     :raises UsageError: if it is the address of another page, or not valid.
     """
-    parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
+    try:
+        parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
+    except ValueError:
+        raise UsageError("address: not valid; enter the part after the ?") from None
     if parts and parts.path != "/":
         raise UsageError("address: only Explore pages have short addresses; enter the part after the ?")
     state = read(parts.query if parts else url.removeprefix("?"))

@@ -577,6 +577,8 @@ def test_short_address_leads_to_its_page(editor: TestClient, filled: Filled) -> 
         "q=a",
         "scale=x",
         "javascript:alert(1)//?q",
+        "http://[",
+        "//[",
     ],
 )
 def test_short_address_is_given_to_our_pages_only(editor: TestClient, filled: Filled, url: str) -> None:
