@@ -102,12 +102,15 @@ def test_store_moves_there_and_back_with_everything(url: str, tmp_path: Path) ->
         store.invalidations.add(run_of(5), "a fan failed", author="me")
         store.patch_tests.add(PATCH_TEST, [PATCH_TRACE])
         number = store.shortcuts.save(["a", "b"], user="me")
+        deleted = store.annotations.add("a" * 40, "wrong", user="me")
+        store.annotations.delete(deleted.identity, version=deleted.version, user="me")
     before = rows_of(place)
 
     assert sum(map(len, before.values())) == sum(maintenance.move(place, url).values())
     assert before == rows_of(url)
     with Store.open(url) as store:
         assert store.add(run_of(31), results_of(31.0, tests=41))
+        assert deleted.identity < store.annotations.add("a" * 40, "right", user="me").identity
         store.invalidations.remove(run_of(5), author="me")
         assert [*range(1, 32)] == store.series("2n-clx")[0].samples.tolist()
         store.invalidations.add(run_of(6), "a fan failed", author="me")

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.dialects.postgresql import REGCLASS
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend import COMMAND
@@ -48,6 +50,8 @@ _UNFINISHED = ".unfinished"
 
 _ROWS_AT_ONCE = 1000
 
+_SQLITE_SEQUENCE = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+"""SQLite's own table of the last numbers of the tables that never use one again."""
 _MOST_FAULTS = 20
 _SAMPLE_BYTES = 8
 
@@ -261,8 +265,8 @@ def _copy_rows(source: Engine, target: Engine) -> dict[str, int]:
             for rows in found.mappings().partitions(_ROWS_AT_ONCE):
                 writes.execute(sa.insert(table), [dict(row) for row in rows])
                 counts[table.name] += len(rows)
-            if target.dialect.name == "postgresql":
-                _go_on_counting(writes, table)
+            if key := _counted_key(table):
+                _go_on_counting(writes, key, _last_number(reads, key))
     return counts
 
 
@@ -309,15 +313,37 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def _go_on_counting(connection: Connection, table: sa.Table) -> None:
-    """Set the sequence of a table, so that PostgreSQL numbers new rows above the copied ones."""
+def _counted_key(table: sa.Table) -> sa.Column[Any] | None:
+    """Return the key of a table whose rows the database numbers; None if it has another one."""
     keys = list(table.primary_key.columns)
-    if len(keys) != 1 or not isinstance(keys[0].type, sa.Integer) or keys[0].foreign_keys:
-        return
-    sequence = sa.func.pg_get_serial_sequence(table.name, keys[0].name)
-    newest = sa.select(sa.func.max(keys[0])).scalar_subquery()
-    # Without rows or without a sequence, nothing is set: setval returns NULL for NULL.
-    connection.execute(sa.select(sa.func.setval(sequence, newest)))
+    is_counted = len(keys) == 1 and isinstance(keys[0].type, sa.Integer) and not keys[0].foreign_keys
+    return keys[0] if is_counted else None
+
+
+def _last_number(connection: Connection, key: sa.Column[Any]) -> int:
+    """Return the largest number that was ever given, also to a row that is deleted; 0 if it is not known."""
+    if connection.dialect.name == "postgresql":
+        query = sa.select(sa.func.pg_sequence_last_value(sa.cast(_sequence(key), REGCLASS)))
+    else:
+        query = sa.select(_SQLITE_SEQUENCE.c.seq).where(_SQLITE_SEQUENCE.c.name == key.table.name)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def _go_on_counting(connection: Connection, key: sa.Column[Any], last: int) -> None:
+    """Set the counter of a table above the numbers of the copied rows and of those deleted before."""
+    if connection.dialect.name == "postgresql":
+        newest = sa.select(sa.func.max(key)).scalar_subquery()
+        number = sa.func.nullif(sa.func.greatest(newest, last), 0)
+        # Without a number or without a sequence, nothing is set: setval returns NULL for NULL.
+        connection.execute(sa.select(sa.func.setval(_sequence(key), number)))
+    elif last and key.table.dialect_options["sqlite"]["autoincrement"]:
+        counted = _SQLITE_SEQUENCE.c.name == key.table.name
+        connection.execute(sa.delete(_SQLITE_SEQUENCE).where(counted))
+        connection.execute(sa.insert(_SQLITE_SEQUENCE).values(name=key.table.name, seq=last))
+
+
+def _sequence(key: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.pg_get_serial_sequence(key.table.name, key.name)
 
 
 def _check_tables(engine: Engine) -> StoreCheck:

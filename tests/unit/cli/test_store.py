@@ -148,6 +148,20 @@ def test_backup_is_restored_into_an_empty_store(place: Path) -> None:
     assert content(place) == content(Path("empty.sqlite"))
 
 
+def test_numbers_of_deleted_rows_are_not_given_again_in_a_copy(place: Path) -> None:
+    fill(place)
+    with Store.open(place) as opened:
+        kept, deleted = (opened.annotations.add("a" * 40, text, user="ann") for text in ("one", "two"))
+        opened.annotations.delete(deleted.identity, version=deleted.version, user="ann")
+    store.main(["backup", "copy.sqlite"])
+    Store.open("empty.sqlite").close()
+    store.main(["restore", "copy.sqlite", "--store", "empty.sqlite"])
+
+    with Store.open("empty.sqlite") as restored:
+        added = restored.annotations.add("a" * 40, "three", user="ann")
+    assert kept.identity < deleted.identity < added.identity
+
+
 def test_what_a_killed_backup_left_goes_with_the_next(place: Path) -> None:
     fill(place)
     left, of_another = Path(".copy.sqlite.999999999.unfinished-wal"), Path(".copy.sqlite.1.unfinished")
