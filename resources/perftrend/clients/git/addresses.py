@@ -63,4 +63,6 @@ class Address:
         url = parts._replace(netloc=host).geturl()
         user = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
         header = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"
-        return cls(url, ((f"http.{parts.scheme}://{host}/.extraHeader", header),))
+        # git would send the header to the server of a redirect as well.
+        server = f"http.{parts.scheme}://{host}/"
+        return cls(url, ((f"{server}.extraHeader", header), (f"{server}.followRedirects", "false")))

@@ -55,9 +55,10 @@ def test_what_would_start_a_program_or_is_no_address_is_refused(text: str) -> No
 def test_password_goes_into_a_header_for_that_server_only() -> None:
     address = Address.of(SECRET)
 
-    ((key, value),) = address.configuration
+    (key, value), redirects = address.configuration
     assert "https://git.example.org:8443/product.git" == address.url
     assert "http.https://git.example.org:8443/.extraHeader" == key
+    assert ("http.https://git.example.org:8443/.followRedirects", "false") == redirects
     assert b"ada:s3cr/t" == base64.b64decode(value.removeprefix("Authorization: Basic "))
 
 
