@@ -125,16 +125,16 @@ def _require_rename(given: argparse.Namespace) -> None:
 
 
 def _run(given: argparse.Namespace, settings: Settings) -> int:
-    place = settings.store
+    place, shown = settings.store, redact_password(settings.store)
     match given.action:
         case "check":
             return _check(place)
         case "backup":
             maintenance.backup(place, Path(given.subject))
-            print(f"{place} is saved in {given.subject}")
+            print(f"{shown} is saved in {given.subject}")
         case "restore":
             maintenance.restore(Path(given.subject), place)
-            print(f"{place} was restored from {given.subject}")
+            print(f"{shown} was restored from {given.subject}")
         case "invalidate":
             _invalidate(given, place)
         case "rename":
@@ -160,7 +160,8 @@ def _invalidate(given: argparse.Namespace, place: str) -> None:
         elif patch_test:
             subject = _mark_patch_test(given, store, patch_test)
         else:
-            raise UsageError(f"store {place}: it has no run and no per-patch test {given.subject}")
+            shown = redact_password(place)
+            raise UsageError(f"store {shown}: it has no run and no per-patch test {given.subject}")
     outcome = "no longer marked as invalid" if given.undo else "marked as invalid"
     print(f"{subject}: {outcome}")
 
@@ -211,35 +212,35 @@ def _check(place: str) -> int:
     for fault in checked.faults:
         print(f"fault: {fault}")
     if checked.runs_without_tiles:
-        print(
-            f"{checked.runs_without_tiles} runs without tiles are drawn slowly; {COMMAND} tiles creates them"
-        )
-    print(f"{place}: {held}; {f'{len(checked.faults)} faults' if checked.faults else 'no fault'}")
+        slow = format_count(checked.runs_without_tiles, "run")
+        print(f"{slow} without tiles are drawn slowly; {COMMAND} rebuild-tiles creates them")
+    faults = format_count(len(checked.faults), "fault") if checked.faults else "no fault"
+    print(f"{redact_password(place)}: {held}; {faults}")
     return EXIT_SERVICE if checked.faults else EXIT_PASS
 
 
 def _migrate(place: str, *, dry_run: bool) -> None:
-    steps = maintenance.list_pending(place)
+    steps, shown = maintenance.list_pending(place), redact_password(place)
     if not steps:
-        print(f"{place} has the newest schema")
+        print(f"{shown} has the newest schema")
         return
     for step in steps:
         print(step)
     if dry_run:
-        print(f"{place} would be migrated to the newest schema; nothing was done")
+        print(f"{shown} would be migrated to the newest schema; nothing was done")
         return
     maintenance.migrate(place)
-    print(f"{place} has the newest schema now")
+    print(f"{shown} has the newest schema now")
 
 
 def _move(place: str, other: str, *, dry_run: bool) -> None:
-    shown = redact_password(other)
+    source, target = redact_password(place), redact_password(other)
     if dry_run:
         rows = maintenance.prepare_move(place, other)
-        print(f"{rows} rows would be copied from {place} to {shown}; nothing was done")
+        print(f"{rows} rows would be copied from {source} to {target}; nothing was done")
         return
     rows = sum(maintenance.move(place, other).values())
-    print(f"{rows} rows were copied from {place} to {shown}; set the setting store to use it")
+    print(f"{rows} rows were copied from {source} to {target}; set the setting store to use it")
 
 
 def _prune(settings: Settings, *, dry_run: bool) -> None:
