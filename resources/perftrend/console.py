@@ -33,16 +33,17 @@ def warn(message: str) -> None:
 def discard_unread_output() -> Iterator[None]:
     """Continue to the end of the block if the reader of standard output or standard error closes it."""
     originals = sys.stdout, sys.stderr
-    # A stream that was closed before the start is None.
-    sys.stdout, sys.stderr = (cast("TextIO", stream and _Output(stream)) for stream in originals)
-    try:
-        yield
-    finally:
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            # The interpreter flushes once more, and reports other errors of a stream.
-            with suppress(OSError):
-                stream.flush()
-        sys.stdout, sys.stderr = originals
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - os.devnull is a string
+        # A stream that was closed before the start is None.
+        sys.stdout, sys.stderr = (cast("TextIO", _Output(stream or nowhere)) for stream in originals)
+        try:
+            yield
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                # The interpreter flushes once more, and reports other errors of a stream.
+                with suppress(OSError):
+                    stream.flush()
+            sys.stdout, sys.stderr = originals
 
 
 class _Output:
