@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -286,6 +287,22 @@ def test_dead_build_is_told_only_where_the_job_left_nothing(jobs: dict[str, Any]
     assert not told()
     (mails / "failed-job.html").rename(tmp_path / "report" / "index.html")
     assert not told()
+
+
+def test_stored_run_is_not_told_as_a_dead_build(jobs: dict[str, Any], tmp_path: Path) -> None:
+    """A run of which one test failed is stored, and its analysis tells of it."""
+    job = jobs[f"perftrend-trending-nightly-{TESTBED}"]
+    condition = job.find(
+        ".//condition[@class='org.jenkins_ci.plugins.run_condition.contributed.ShellCondition']"
+    )
+    command = ["sh", "-c", condition.findtext("command")]
+    told = []
+    for build in ("6", "7"):
+        (tmp_path / "archives" / "trending" / build).mkdir(parents=True)
+        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "BUILD_NUMBER": "7"}, check=False)
+        told.append(done.returncode == 0)
+
+    assert [True, False] == told
 
 
 def test_every_file_is_documented() -> None:

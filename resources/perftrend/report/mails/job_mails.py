@@ -98,7 +98,9 @@ def report_failure(settings: Settings) -> Iterator[None]:
         yield
     except errors.PerftrendError as error:
         build = os.environ.get("BUILD_NUMBER", "")
-        if _build_url() and build.isdecimal():
+        # A mistake in a comment concerns its author, who gets it from Jenkins or the listener.
+        is_mistyped = isinstance(error, errors.UsageError) and os.environ.get("GERRIT_EVENT_COMMENT_TEXT")
+        if _build_url() and build.isdecimal() and not is_mistyped:
             mails.write_failed_job(
                 settings.report,
                 job=os.environ.get("JOB_NAME", ""),
