@@ -51,6 +51,9 @@ class KernelDevice(Device):
         for program, package in _PROGRAMS.items():
             if not shutil.which(program):
                 return f"the program {program} is missing (Debian: apt-get install {package})"
+        # Elsewhere, its cleaning up would delete bridges and routes of this machine.
+        if not isinstance(self._wiring, VethPairs):
+            return "the kernel as the device needs the wiring veth"
         return ""
 
     @override
