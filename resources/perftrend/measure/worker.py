@@ -9,6 +9,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from typing import IO, Any
 
@@ -40,6 +41,8 @@ class WorkerProcess:
 
     def __init__(self, name: str, command: Sequence[str], *, ready_s: float = 20.0) -> None:
         self._name = name
+        self._unanswered: list[float] = []
+        """Deadlines of responses that have not been read."""
         # A file, not a pipe: a worker with much output must never block because its output is not read.
         self._errors: IO[str] = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed in close()
         try:
@@ -63,15 +66,24 @@ class WorkerProcess:
     def request(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a request and return the response.
 
+        An exception may interrupt this, such as the timeout of a test. The next request then waits for the
+        response, and discards it.
+
         :raises TestbedError: if the worker has ended or does not respond in time.
         """
+        while self._unanswered:
+            self.read(max(self._unanswered[0] - time.monotonic(), 0.0))
+            del self._unanswered[0]
         assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise self._failure("has ended") from None
-        return self.read(timeout_s)
+        self._unanswered.append(time.monotonic() + timeout_s)
+        answer = self.read(timeout_s)
+        del self._unanswered[0]
+        return answer
 
     def signal(self, number: int) -> None:
         """Send a signal to the worker itself, not to the programs that started it."""

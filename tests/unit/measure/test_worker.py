@@ -181,3 +181,27 @@ def test_a_worker_dies_when_its_parent_is_killed() -> None:
         os.kill(killed.pid, signal.SIGKILL)
 
         assert ended(pid)
+
+
+def test_answer_to_a_request_that_was_interrupted_is_not_taken_for_the_next_ones() -> None:
+    """As by the timeout of a test, which Robot Framework raises at any place."""
+
+    def interrupt(*_: object) -> None:
+        raise TimeoutError
+
+    script = READY + (
+        "for line in sys.stdin:\n"
+        "    if json.loads(line)['number'] == 1: os.kill(os.getppid(), signal.SIGALRM)\n"
+        "    print(line, end='', flush=True)\n"
+    )
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with worker(script) as echo:
+            with pytest.raises(TimeoutError):
+                echo.request({"number": 1}, 10)
+
+            assert [{"number": 2}, {"number": 3}] == [
+                echo.request({"number": number}, 10) for number in (2, 3)
+            ]
+    finally:
+        signal.signal(signal.SIGALRM, before)
