@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import sub
 from pathlib import Path
 
@@ -132,13 +132,14 @@ class CoreWatch:
     @contextlib.contextmanager
     def observe(self) -> Iterator[CoreWatch]:
         """Watch while the block runs; :attr:`foreign` then describes any interference."""
-        begin, waited, stolen = time.monotonic(), self._foreign_waits_s(), _stolen_s()
+        cores = {core for process in self._processes for core in _cores(process)}
+        begin, waited, stolen = time.monotonic(), self._foreign_waits_s(), _stolen_s(cores)
         self.foreign = ""
         yield self
         elapsed = time.monotonic() - begin
         seen = {
             "another process used the cores": max(map(sub, self._foreign_waits_s(), waited), default=0.0),
-            "the host withheld the cores": _stolen_s() - stolen,
+            "the host withheld the cores": _stolen_s(cores) - stolen,
         }
         for what, seconds in seen.items():
             if seconds > max(_LEAST_S, MOST_FOREIGN * elapsed):
@@ -204,26 +205,32 @@ def _packet_threads() -> dict[int, int]:
     return found
 
 
-def _stolen_s() -> float:
-    """Return the steal time in seconds, which the host gave to other virtual machines, over all cores."""
+def _stolen_s(cores: Collection[int]) -> float:
+    """Return the steal time of some cores in seconds, which the host gave to other virtual machines."""
+    names = {f"cpu{core}" for core in cores}
     try:
-        first = Path("/proc/stat").read_text().splitlines()[0].split()
-        return int(first[8]) / os.sysconf("SC_CLK_TCK")
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+        return sum(int(fields[8]) for fields in lines if fields[0] in names) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError):
         return 0.0
 
 
-def two_cores() -> tuple[int | None, int | None]:
+def two_cores(named: Collection[int] = ()) -> tuple[int | None, int | None]:
     """Choose one core each for generator and device, on different physical cores if possible.
 
+    :param named: cores that one of the two has already: the other one gets another.
     :returns: two cores that this process may use; None and None if it has only one.
     """
-    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    allowed = sorted(os.sched_getaffinity(0) - set(named), reverse=True)
+    in_use = {_siblings(core) for core in named}
     physical: dict[str, int] = {}
     for core in allowed:
-        physical.setdefault(_siblings(core), core)
+        if (siblings := _siblings(core)) not in in_use:
+            physical.setdefault(siblings, core)
     chosen = list(physical.values())
     chosen += [core for core in allowed if core not in chosen]
+    if named and chosen:
+        return chosen[0], chosen[0]
     return (chosen[1], chosen[0]) if len(chosen) > 1 else (None, None)
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -58,7 +59,7 @@ class Counts:
         counts = {1: [(0.0, wait) for wait in waited], 2: [(ran, 0.0) for ran in beside or []]}
         monkeypatch.setattr(trial_validity, "_find_on_same_core", lambda *_: [2] if beside else [])
         monkeypatch.setattr(trial_validity, "schedstat", lambda process: counts[process].pop(0))
-        monkeypatch.setattr(trial_validity, "_stolen_s", lambda: stolen.pop(0))
+        monkeypatch.setattr(trial_validity, "_stolen_s", lambda _: stolen.pop(0))
         monkeypatch.setattr(trial_validity, "time", self)
         self._now = 99.0
 
@@ -151,6 +152,31 @@ def test_two_cores_are_different_and_if_possible_physically(
     monkeypatch.setattr(trial_validity, "_siblings", lambda core: siblings.get(core, str(core)))
 
     assert chosen == two_cores()
+
+
+@pytest.mark.parametrize(
+    ("named", "chosen"), [({3}, 1), ({0}, 3), ({1, 2}, 3), ({0, 1, 2}, 3), ({0, 1, 2, 3}, None)]
+)
+def test_core_that_a_node_names_is_not_chosen_for_the_other(
+    named: set[int], chosen: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads a core: 0 and 1, 2 and 3."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(trial_validity, "_siblings", lambda core: "0-1" if core < 2 else "2-3")
+
+    assert (chosen, chosen) == two_cores(named)
+
+
+def test_only_the_cores_of_the_testbed_count_as_withheld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "cpu{} 1 2 3 4 5 6 7 {} 0 0"
+    lines = [line.format(" ", 900), *(line.format(n, 100 * n) for n in range(4))]
+    (tmp_path / "stat").write_text("\n".join(lines))
+    monkeypatch.setattr(trial_validity, "Path", lambda _: tmp_path / "stat")
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    assert [0.0, 400 / ticks] == [trial_validity._stolen_s(cores) for cores in ((), (1, 3))]
 
 
 def test_cores_of_this_machine_are_ones_that_may_be_used() -> None:
