@@ -36,6 +36,9 @@ from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
 
+_WHOLE_SHARE = 0.9
+"""A trial that sent a smaller part of its frames was ended early."""
+
 
 class Procedure:
     """One test, which measures on an open testbed and collects counters.
@@ -60,6 +63,7 @@ class Procedure:
 
         def restart() -> None:
             nonlocal before
+            self._testbed.counters()  # raises an error if the device has ended: its trials show no rate
             self._testbed.restart_device()
             before = self._testbed.counters()
 
@@ -223,10 +227,14 @@ class Procedure:
         return measure
 
     def _mrr_pps(self, trials: Sequence[Trial]) -> float:
-        """Return the receive rate of the first trial if it is valid and at the highest rate, else 0."""
+        """Return the receive rate of the first trial if it is valid, whole and at the highest rate, else 0.
+
+        A trial that was ended early counts the frames that were still in queues then, in too short a time.
+        """
         first = trials[0]
         is_highest = first.rate_pps >= self._testbed.maximum_pps * (1 - EXACT)
-        return first.receive_rate_pps if is_highest and not first.invalid else 0.0
+        is_whole = first.sent >= _WHOLE_SHARE * first.rate_pps * first.duration_s
+        return first.receive_rate_pps if is_highest and is_whole and not first.invalid else 0.0
 
     def _create_recording_measure(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
         """Return a measure function that appends each of its trials to ``accepted``."""
@@ -269,12 +277,14 @@ class Procedure:
                 before = self._testbed.counters()
                 self._testbed.trials.measure(interval.lower, plan.initial_duration_s)
                 self._collect(name, interval.lower, before)
+        limit = partial(self._testbed.generator_limit, relative_width=plan.relative_width)
+        intervals = {
+            name: replace(each, invalid=each.invalid or limit(each.lower)) for name, each in intervals.items()
+        }
         missing = [interval.invalid for interval in intervals.values()]
         # An interval that was found stays valid if another one was not found.
-        reasons = [doubt, *(missing if all(missing) else ())]
-        reasons += [self._testbed.generator_limit(interval.lower) for interval in intervals.values()]
-        invalid = next(filter(None, reasons), "")
-        return replace(self._measurement(kind, invalid=invalid), intervals=dict(intervals))
+        invalid = next(filter(None, [doubt, *(missing if all(missing) else ())]), "")
+        return replace(self._measurement(kind, invalid=invalid), intervals=intervals)
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {

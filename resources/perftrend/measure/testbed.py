@@ -50,7 +50,8 @@ class Testbed:
             raise errors.SettingsError(
                 f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
-        generator_core, device_core = two_cores()
+        named = {node.cpu for node in spec.nodes.values() if isinstance(node.cpu, int)}
+        generator_core, device_core = two_cores(named)
         cores = {"tg": generator_core, "dut": device_core}
         nodes = [_node(spec, name, instance, core) for name, core in cores.items()]
         generator = specification.driver("traffic_generators", spec.generator.driver)
@@ -128,13 +129,16 @@ class Testbed:
         """The link rate for the selected traffic, both directions together."""
         return self.spec.link.rate_pps(self.profile.mean_bytes)
 
-    def generator_limit(self, received_pps: float) -> str:
+    def generator_limit(self, received_pps: float, *, relative_width: float = 0.0) -> str:
         """Return a message if the generator, not the device, limited a rate; empty otherwise.
 
         A device that forwards all that the *link* carries is as fast as can be measured. A device that
         forwards all that the generator can send has not been measured at all.
+
+        :param relative_width: of the interval that begins at the rate: it may end at the highest rate.
         """
-        if self.maximum_pps >= self.link_pps or received_pps < _FORWARDED_SHARE * self.maximum_pps:
+        share = min(_FORWARDED_SHARE, 1 - relative_width)
+        if self.maximum_pps >= self.link_pps or received_pps < share * self.maximum_pps:
             return ""
         return (
             f"limited by the generator: it reaches {self.maximum_pps:.0f} of the link's "

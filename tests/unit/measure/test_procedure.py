@@ -174,13 +174,17 @@ def test_binary_search_for_pdr_looks_up_to_what_the_loss_ratio_allows(procedure:
     assert 0.995 * highest <= max(trial.rate_pps for trial in searched) <= highest
 
 
-@pytest.mark.parametrize("strategy", ["mdr", "predictive"])
-def test_search_tells_the_mrr_that_it_begins_with(procedure: Procedure, strategy: str) -> None:
-    """10 Mpps come back of a device that forwards so much, however early the trial ended."""
-    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy=strategy))
+def test_search_tells_the_mrr_that_it_begins_with(procedure: Procedure) -> None:
+    """10 Mpps come back of a device that forwards so much."""
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy="mdr"))
 
     assert NDR == pytest.approx(measurement.mrr_pps, rel=1e-3)
     assert NDR == pytest.approx(procedure.binary("pdr", SEARCH).mrr_pps, rel=1e-3)
+
+
+def test_first_trial_that_was_ended_early_shows_no_mrr(procedure: Procedure) -> None:
+    """The frames in the queues of a real device would count, and the time in which they are forwarded not."""
+    assert 0 == procedure.ndr_and_pdr(changed(SEARCH, strategy="predictive")).mrr_pps
 
 
 def test_device_below_the_lowest_rate_has_no_valid_ndr(testbed: Testbed, procedure: Procedure) -> None:
