@@ -259,9 +259,10 @@ def open_window(site: AppContext, state: ExploreState) -> Window | None:
         hint = errors.nearest(state.testbed, testbeds)
         raise UsageError(f"testbed {state.testbed!r} has no runs in the store{hint}")
     axis = site.store.tiles.axis(state.testbed or usual_testbed(site, testbeds))
+    # Before it is used: a power of a scale of nine digits is never computed to the end.
+    wanted = validate_tile(state.scale, state.tile or 0)
     last = newest(len(axis.columns), state.scale)
-    tile = validate_tile(state.scale, last.number if state.tile is None else state.tile)
-    tile = min(tile, last, key=lambda each: each.number)
+    tile = last if state.tile is None else min(wanted, last, key=lambda each: each.number)
     window = Window(
         site.store,
         site.catalog.now(),

@@ -411,6 +411,7 @@ def test_wrong_formula_is_told_with_its_place_beside_the_rest(client: TestClient
         ("q", "test=~a{1000}{1000}"),
         ("q", "&".join(["test=~x"] * 30)),
         ("shortcut", "12345"),
+        ("scale", "999999999"),
         ("id", HOSTILE),
         ("id", "!" * 100),
     ],
