@@ -31,6 +31,7 @@ from perftrend.archive.fetch.builds import (
     Version,
 )
 from perftrend.archive.fetch.output_files import ContentKind
+from perftrend.clients.web.errors import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
 DEEPEST_JOB = 6
@@ -193,7 +194,13 @@ class TreeSource:
 
     def _modification_time(self, build: ArchivedBuild) -> datetime | None:
         """Return when the build's first output was written: its folder may be older, or have no time."""
-        return next((file.modified for file in self.files(build)), None)
+        try:
+            return next((file.modified for file in self.files(build)), None)
+        except UnavailableError:
+            raise
+        except (ArchiveError, ServiceError):
+            # Its ingestion reports why it cannot be read; this must not hide all other builds.
+            return None
 
     def _results(
         self, build: ArchivedBuild, folder: str, depth: int, listings: _Listings

@@ -23,7 +23,7 @@ from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.ingestion.routes import MOST_WAITING
-from perftrend.errors import ServiceError, explain
+from perftrend.errors import ArchiveError, ServiceError, explain
 
 LOG = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ def watch(site: AppContext, ending: threading.Event) -> None:
     while not ending.is_set():
         try:
             request_ingestion(site, watched)
-        except ServiceError as error:
-            # The folder, or its file system, may become available again.
+        except (ArchiveError, ServiceError) as error:
+            # The folder, or its file system, may become available again, and a stray file be moved.
             LOG.error("watched folder: %s", explain(error))
         ending.wait(site.settings.dashboard.watch_s)
 

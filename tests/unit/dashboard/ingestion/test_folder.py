@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perftrend.archive.fetch import tree
 from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.ingestion.folder import BuildFolder, request_ingestion
@@ -125,6 +126,19 @@ def test_what_is_no_build_is_passed_over(site: AppContext, folder: Path, watched
         request_ingestion(site, watched)
 
     assert [] == asked(site)
+
+
+def test_build_that_is_none_hides_no_other(
+    site: AppContext, folder: Path, watched: BuildFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MOST_FOLDERS", 3)
+    write(folder, "nightly-2n-clx/17/output.xml")
+    for number in range(4):
+        (folder / f"nightly-2n-clx/20260101/{number}x").mkdir(parents=True)
+    for _ in range(2):
+        request_ingestion(site, watched)
+
+    assert 17 in [build for _, build, _ in asked(site)]
 
 
 def test_folder_that_is_away_is_told(site: AppContext, tmp_path: Path) -> None:
