@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from urllib.parse import quote, urlencode
 
 from perftrend.clients.jenkins.paths import job_path
 from perftrend.errors import UsageError
 from perftrend.model import Run
 from perftrend.settings import Settings
+from perftrend.store.shortcuts import LONGEST_SHORTCUT, MOST_TRACES
 
 _ADDRESS = re.compile(r"https?://[^\s\"'<>\\]+")
 _OF_A_BUILD = re.compile(r"(.*/job/[^?#]*/\d+)(/artifact/.*)?")
@@ -21,6 +23,13 @@ _NO_FOLDER = re.compile(r"^\.+|[^\w.-]+")
 
 MOST_IDS = 50
 """Maximum number of traces in one address; use a shortcut for more."""
+
+
+def fit_shortcut(ids: Sequence[str]) -> list[str]:
+    """Return the first ids, as many as fit into a shortcut."""
+    first = ids[:MOST_TRACES]
+    lengths = accumulate(len(each) + 3 for each in first)
+    return [each for each, length in zip(first, lengths, strict=True) if length < LONGEST_SHORTCUT]
 
 
 def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from math import ceil
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from starlette.responses import RedirectResponse
 
 from perftrend.analysis.cluster import TriageStatus
+from perftrend.dashboard import links
 from perftrend.dashboard.auth import Editor, Viewer
 from perftrend.dashboard.clusters import clustering
 from perftrend.dashboard.clusters.models import (
@@ -45,7 +45,7 @@ from perftrend.dashboard.response_cache import cacheable
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
 from perftrend.store.edits import BulkEditResult
-from perftrend.store.shortcuts import LONGEST_SHORTCUT, MOST_TRACES
+from perftrend.store.shortcuts import MOST_TRACES
 
 router = APIRouter()
 
@@ -218,9 +218,7 @@ def explore_all(site: Context, user: Editor, identity: Identity) -> RedirectResp
     """Save the traces of a cluster as a shortcut, at most the 1000 nearest, and redirect to its plot."""
     stored = _one(site, identity)
     ids = ids_of(site, [name for name, _ in stored.members[:MOST_TRACES]])
-    lengths = accumulate(len(each) + 3 for each in ids)
-    short = [each for each, length in zip(ids, lengths, strict=True) if length < LONGEST_SHORTCUT]
-    shortcut = site.store.shortcuts.save(short, user=user.name)
+    shortcut = site.store.shortcuts.save(links.fit_shortcut(ids), user=user.name)
     return RedirectResponse(f"/?{urlencode({'testbed': stored.testbed, 'shortcut': shortcut})}", 303)
 
 

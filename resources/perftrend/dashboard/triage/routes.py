@@ -107,7 +107,7 @@ def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Re
     return page(
         request,
         "triage-item.html",
-        item_detail(site, item),
+        item_detail(site, item, may_edit=user.role >= Role.EDITOR),
         title=f"Item {identity}",
         may_edit=user.role >= Role.EDITOR,
         sparkline=sparklines(site, [item]).get(identity),
@@ -122,7 +122,7 @@ def explore(site: Context, user: Viewer, identity: Identity) -> RedirectResponse
         raise HTTPException(404, f"item {identity} has no traces that are still in the store")
     if found.url:
         return RedirectResponse(found.url, 303)
-    shortcut = site.store.shortcuts.save(list(found.ids), user=user.name)
+    shortcut = site.store.shortcuts.save(links.fit_shortcut(found.ids), user=user.name)
     return RedirectResponse(links.of_plot(shortcut=shortcut), 303)
 
 

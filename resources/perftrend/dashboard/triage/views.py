@@ -87,8 +87,11 @@ def sparklines(site: AppContext, items: Sequence[Item]) -> dict[int, TriageSpark
     return found
 
 
-def item_detail(site: AppContext, item: Item) -> ItemDetail:
-    """Return all details of an item."""
+def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
+    """Return all details of an item.
+
+    :param may_edit: whether errors of messages are shown, which name the recipients.
+    """
     store, now = site.store, site.catalog.now()
     findings = sorted(
         store.alerts.items.findings(item.identity),
@@ -116,7 +119,7 @@ def item_detail(site: AppContext, item: Item) -> ItemDetail:
                 alert=alerts.get(each.alert, "a deleted alert"),
                 action=each.action,
                 sent=each.sent,
-                error=each.error,
+                error=each.error if may_edit or not each.error else "it could not be sent",
                 given_up=is_given_up(each),
             )
             for each in store.alerts.outbox.of(item.identity)

@@ -105,8 +105,13 @@ def test_alert_is_edited_and_deleted(store: Store, editor: TestClient, alert: Al
     assert "name: 'all' → 'new'" in log[1].detail
 
 
-def test_activity_log_does_not_tell_the_path_of_a_webhook(store: Store, editor: TestClient) -> None:
-    send(editor, "/alerts", {"name": "x", "action": "webhook", "target": "https://example.org/hook/s3cret"})
+@pytest.mark.parametrize(
+    ("action", "target"), [("webhook", "https://example.org/hook/s3cret"), ("mail", "s3cret@example.org")]
+)
+def test_activity_log_does_not_tell_where_an_alert_sends_to(
+    store: Store, editor: TestClient, action: str, target: str
+) -> None:
+    send(editor, "/alerts", {"name": "x", "action": action, "target": target})
 
     assert "s3cret" not in str(store.activity.newest(5))
 
