@@ -119,6 +119,8 @@ def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult
     new = messages = 0
     item_of = {each.identity: each.item for each in night.known}
     found_in = {item_of[identity] for identity in matching.again}
+    # Before messages: an alert that finds such an item for the first time reports it.
+    reopened = sum(night.reopen(item, now=now) for item in sorted(found_in))
     touched = found_in | {item_of[identity] for identity in matching.gone}
     for group in matching.groups:
         tellers = frozenset[int]().union(*(seen.tellers(each, alerts_of[each]) for each in group.members))
@@ -135,7 +137,7 @@ def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult
     closed = 0
     for item in sorted(touched):
         closed += _update_item(night, item, now=now)
-    reopened = sum(night.reopen(item, now=now) for item in sorted(found_in))
+    reopened += sum(night.reopen(item, now=now) for item in sorted(found_in))
     joined = sum(len(group.members) for group in matching.groups if group.item is not None)
     return EvaluationResult(new, joined, closed, reopened, messages, seen.silent_from)
 

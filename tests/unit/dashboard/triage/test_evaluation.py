@@ -116,6 +116,16 @@ def test_change_that_disappears_closes_its_item_and_opens_it_when_it_is_back(
     assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
+def test_alert_that_finds_a_closed_item_again_reports_it(nights: Nights, alert: Alert) -> None:
+    nights.evaluate()
+    nights.store.alerts.edit(alert.identity, replace(alert.rules, change=0.9), version=1, user="ann")
+    nights.evaluate()
+    nights.store.alerts.add(replace(alert.rules, name="second", target="bob@example.org"), user="bob")
+
+    assert (1, 0) == (nights.evaluate().reopened, nights.evaluate().new)
+    assert 2 == nights.store.alerts.outbox.count_unsent()
+
+
 def test_old_change_is_not_told_by_a_new_alert(nights: Nights) -> None:
     nights.store.alerts.add(Rules("late", "", recent_runs=5), user="ann")
 
