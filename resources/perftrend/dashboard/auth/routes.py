@@ -51,7 +51,7 @@ _LOST = "this sign-in belongs to another browser, was used before or took too lo
 
 
 @router.get("/sign-in", status_code=303, response_class=RedirectResponse)
-def sign_in(request: Request, authenticator: RequestAuthenticator, next: QueryText = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
+def sign_in(request: Request, authenticator: RequestAuthenticator, next: str = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
     """Redirect to the provider; after signing in, the user returns to the requested page."""
     provider = _provider(authenticator)
     attempt = authenticator.attempts.begin(next)

@@ -72,11 +72,12 @@ async function show(address, { push = true, replace = false, typedField = null }
  * @throws {Error} with the message of the dashboard.
  */
 async function page(address, signal) {
-  const answer = await fetch(address, { signal, headers: { Accept: "text/html" } });
+  // If the session has ended, the user signs in again and comes back. Scripts may not follow to the provider.
+  const answer = await fetch(address, { signal, redirect: "manual", headers: { Accept: "text/html" } });
+  if (answer.type === "opaqueredirect") location.assign(address);
   const html = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (html.querySelector("#drawn")) return html;
-  // If the session has ended, the user signs in again and comes back.
-  if (answer.ok || answer.redirected) location.assign(address);
+  if (answer.ok) location.assign(address);
   throw new Error(html.querySelector("[role=alert]")?.textContent ?? answer.statusText);
 }
 
