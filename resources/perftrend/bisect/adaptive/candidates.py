@@ -78,6 +78,9 @@ class Suspects:
     def sides(self, chosen: int, held: Floats) -> tuple[str, str]:
         """Return a measured commit without a class and one with it that differ by little else.
 
+        All that the first one contains is in the second one as well: a commit of another branch may differ by
+        changes of its own.
+
         :param held: the probability of a change in each class, (j,).
         """
         contained = {commit: self.history.reachable_from(commit) for commit in self.measured}
@@ -93,7 +96,12 @@ class Suspects:
             return round(others, 9), (contained[candidate] ^ contained[parent]).bit_count()
 
         return min(
-            ((parent, candidate) for candidate in including for parent in without),
+            (
+                (parent, candidate)
+                for candidate in including
+                for parent in without
+                if not contained[parent] & ~contained[candidate]
+            ),
             key=lambda pair: (*between(*pair), *map(self.history.index, pair)),
         )
 

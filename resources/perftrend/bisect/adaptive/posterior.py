@@ -235,10 +235,12 @@ class Belief:
     def by_all_builds(self, chosen: int) -> float:
         """Return the probability that a class holds a change, and not only builds of different layout.
 
-        Two builds measured in pairs cannot distinguish these; all builds together can. If the noise may have
-        any distribution, they cannot either: then it is 1, and pairs alone decide.
+        Two builds measured in pairs cannot distinguish these; all builds together can. If the noise of a test
+        that the change affects may have any distribution, they cannot either: then it is 1, and pairs alone
+        decide.
         """
-        return 1.0 if any(test.density is not None for test in self.tests) else float(self.held[chosen])
+        affected = [test for test in self.tests if self.effect_probability(test)[chosen] > 0.5]  # noqa: PLR2004 - probably
+        return 1.0 if any(test.density is not None for test in affected) else float(self.held[chosen])
 
     @property
     def shares(self) -> Floats:

@@ -178,7 +178,7 @@ def merged(guilty: str) -> tuple[CommitRange, World]:
     return asked, World(levels, noise=0.01)
 
 
-@pytest.mark.parametrize("guilty", ["a5", "b3", "m"])
+@pytest.mark.parametrize("guilty", ["a5", "b1", "b3", "m"])
 def test_guilty_commit_of_a_merged_history_is_found(guilty: str, tmp_path: Path) -> None:
     asked, world = merged(guilty)
 
