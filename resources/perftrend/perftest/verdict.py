@@ -145,8 +145,8 @@ class PatchTestResults:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the test fails with this build, and never gave a value."""
-        return bool(self.failed) and not self.values
+        """Whether the test fails with this build: it never gave a value, and most rounds were valid."""
+        return not self.values and len(self.failed) > len(self.untrusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +280,9 @@ def _judge_test(
 
 
 def _judge_broken(parent: PatchTestResults, current: PatchTestResults) -> PatchFinding:
-    if current.is_broken and parent.values and not parent.failed:
+    if current.is_broken and len(parent.values) >= _FEWEST and not parent.failed:
         return PatchFinding.FAILS
-    if parent.is_broken and current.values and not current.failed:
+    if parent.is_broken and len(current.values) >= _FEWEST and not current.failed:
         return PatchFinding.REPAIRED
     return PatchFinding.NOT_MEASURED
 

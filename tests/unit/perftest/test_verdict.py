@@ -107,6 +107,18 @@ def test_patch_is_not_blamed_for_a_test_that_fails_now_and_then_without_it() -> 
     assert PatchFinding.NOT_MEASURED is judged(rounds(parent, failing("died"))).finding
 
 
+def test_single_failure_among_results_that_are_not_valid_is_not_blamed_on_the_patch() -> None:
+    patch = [*failing("died", 1), *failing(f"{NOT_VALID}the generator was late", 5)]
+
+    assert PatchFinding.NOT_MEASURED is judged(rounds(working(6), patch)).finding
+
+
+def test_failure_is_not_blamed_on_the_patch_if_the_parent_hardly_worked() -> None:
+    parent = [*working(1), *failing(f"{NOT_VALID}the generator was late", 2)]
+
+    assert PatchFinding.NOT_MEASURED is judged(rounds(parent, failing("died"))).finding
+
+
 def test_result_that_cannot_be_trusted_is_no_failure_and_is_measured_again() -> None:
     found = judged(rounds(working(), failing(f"{NOT_VALID}the generator was late")))
 
