@@ -313,19 +313,23 @@ def visits(groups: Sequence[Group], index: int, samples: Samples) -> list[int]:
     :param samples: run averages, shape (n,), NaN if a run has none.
     """
     before, after = groups[index - 1].mean, groups[index].mean
-    edge = before + _PART * (after - before)
     sizes: list[int] = []
     was_there = False
     for group in groups[: index - 1]:
         if sample_count(group, samples) < _LEVEL_RUNS:
             continue
-        is_there = (group.mean - edge) * np.sign(after - before) >= 0
+        is_there = _is_reached(group, before, after)
         if is_there:
             sizes[len(sizes) - was_there :] = [
                 sum(sizes[len(sizes) - was_there :]) + sample_count(group, samples)
             ]
-        was_there = bool(is_there)
+        was_there = is_there
     return sizes
+
+
+def _is_reached(group: Group, before: float, after: float) -> bool:
+    """Whether a group is on the far side of a step."""
+    return bool((group.mean - before - _PART * (after - before)) * np.sign(after - before) >= 0)
 
 
 def doubt_of_return(groups: Sequence[Group], index: int, samples: Samples) -> str:
@@ -336,7 +340,13 @@ def doubt_of_return(groups: Sequence[Group], index: int, samples: Samples) -> st
     earlier = visits(groups, index, samples)
     if len(earlier) < _LEAST_VISITS:
         return ""
-    stay = sum(sample_count(group, samples) for group in groups[index:])
+    before, after = groups[index - 1].mean, groups[index].mean
+    stay = 0
+    for group in groups[index:]:
+        count = sample_count(group, samples)
+        if count >= _LEVEL_RUNS and not _is_reached(group, before, after):
+            break
+        stay += count
     if stay > _LASTING * sum(earlier) / len(earlier):
         return ""
     return f"as {len(earlier)} times before, and the trace came back"

@@ -38,6 +38,13 @@ def test_level_that_was_left_twice_is_doubted_until_it_lasts() -> None:
     assert ["as 2 times before, and the trace came back", ""] == doubts
 
 
+def test_stay_ends_when_the_trace_returns() -> None:
+    """Otherwise the doubt would end as the earlier level lasts, and the step be reported after all."""
+    groups, samples = levels((100, 20), (90, 6), (100, 8), (90, 8), (100, 9), (90, 5), (100, 40))
+
+    assert "as 2 times before, and the trace came back" == doubt_of_return(groups, 5, samples)
+
+
 def test_change_that_was_taken_back_once_is_news_when_it_returns() -> None:
     assert not doubt_of_return(*_last((100, 20), (90, 6), (100, 8), (90, 5)))
 
