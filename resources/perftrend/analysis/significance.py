@@ -89,7 +89,9 @@ class Significance:
         error = noise * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
         # A step to the newest run alone has one place; any other may have been anywhere.
         places = 1 if index == len(groups) - 1 and sizes[index] == 1 else sum(sizes) - 1
-        if freedom and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
+        # A few equal runs do not show that there is no noise.
+        is_known = freedom > 0 and (error > 0 or freedom >= KNOWN_NOISE)
+        if is_known and places * chance_of(step / error if error else math.inf, freedom) <= self.chance:
             return ""
         return "too few runs to distinguish it from noise" if freedom < KNOWN_NOISE else "which can be noise"
 
@@ -180,9 +182,9 @@ def certainty(samples: Samples, groups: Sequence[Group], index: int) -> Certaint
     before, after = groups[index - 1], groups[index]
     step = float(after.mean - before.mean)
     last_before, first_after = _place(samples, before, after, math.fsum(squares), freedom)
-    if not freedom:
-        return Certainty(math.nan, math.nan, math.nan, math.nan, last_before, first_after)
     deviation = pooled_deviation(groups, sizes, index)
+    if not freedom or (not deviation and freedom < KNOWN_NOISE):
+        return Certainty(math.nan, math.nan, math.nan, math.nan, last_before, first_after)
     error = deviation * math.sqrt(1 / sizes[index - 1] + 1 / sizes[index])
     places = max(sizes[index - 1] + sizes[index] - 1, 1)
     chance = min(places * chance_of(abs(step) / error if error else math.inf, freedom), 1.0)

@@ -43,6 +43,13 @@ def test_confidence_counts_the_places_that_a_step_could_have() -> None:
     assert judged([9.0, 11.0, 18.0, 22.0], 2).confidence == pytest.approx(1 - 3 * 0.03775, abs=1e-4)
 
 
+def test_two_equal_runs_are_no_certainty() -> None:
+    """They may be equal by chance; a deviation of 0 would make any step certain."""
+    found = judged([100.0, 100.0, 98.9], 2)
+
+    assert all(map(math.isnan, (found.confidence, found.low, found.high, found.effect_size)))
+
+
 def test_clear_step_lies_between_two_runs() -> None:
     """Steps of 40 deviations: the change is between run 5 and run 6."""
     found = judged([10.0, 10.1, 9.9, 10.0, 10.1, 9.9, 14.0, 14.1, 13.9, 14.0, 14.1, 13.9], 6)

@@ -59,6 +59,10 @@ def test_step_within_the_noise_is_not_told() -> None:
     assert "which can be noise" == doubt(NOISE_OF_ONE, [95.0])
 
 
+def test_two_equal_runs_do_not_show_that_there_is_no_noise() -> None:
+    assert "too few runs to distinguish it from noise" == doubt([100.0, 100.0], [97.5])
+
+
 def test_more_runs_make_the_same_step_certain() -> None:
     assert not doubt(NOISE_OF_ONE, [95.0, 95.1, 94.9])
 
