@@ -258,3 +258,7 @@ def test_list_that_cannot_be_used_is_refused_in_one_line(content: str, hint: str
 
     assert hint in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_any_name_of_a_tag_is_a_parameter() -> None:
+    assert (("cls", "a"), ("self", "b")) == TraceKey.of(self="b", cls="a").parameters
