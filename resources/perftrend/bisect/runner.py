@@ -174,7 +174,7 @@ def _count_measured_before(records: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _is_undecided(record: Mapping[str, Any]) -> bool:
-    return record["record"] == "ended" and record["kind"] == OutcomeKind.UNDECIDED
+    return bool(record["record"] == "ended" and record["kind"] == OutcomeKind.UNDECIDED)
 
 
 def _records(session: Path) -> list[dict[str, Any]]:

@@ -184,7 +184,7 @@ def measure(
 def _stored_by_other(store: Store, run: Run) -> archive.OutputIngestion | None:
     """Return a run that another job of the same name has stored meanwhile; None if there is none."""
     found = store.run(run.job, run.build, started=run.started)
-    return found and archive.OutputIngestion(found, tuple(store.results(found)), added=False)
+    return archive.OutputIngestion(found, tuple(store.results(found)), added=False) if found else None
 
 
 def _build(store: Store, job: str, folder: Path) -> int:
