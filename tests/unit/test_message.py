@@ -77,9 +77,8 @@ def searches(draw: st.DrawFn) -> dict[str, Any]:
     known = st.tuples(*[intervals] * len(loss_ratios))
     steps = [Step(one, draw(texts), draw(st.just(()) | known)) for one in trials if draw(st.booleans())]
     cut = draw(st.integers(0, len(steps)))
-    phases = [
-        Phase(draw(texts), draw(numbers), draw(numbers), tuple(part)) for part in (steps[:cut], steps[cut:])
-    ]
+    parts = (steps[:cut], steps[cut:]) if loss_ratios else ()
+    phases = [Phase(draw(texts), draw(numbers), draw(numbers), tuple(part)) for part in parts]
     return {"trials": tuple(trials), "loss_ratios": loss_ratios, "phases": tuple(phases)}
 
 

@@ -265,7 +265,7 @@ def _copy_rows(source: Engine, target: Engine) -> dict[str, int]:
             for rows in found.mappings().partitions(_ROWS_AT_ONCE):
                 writes.execute(sa.insert(table), [dict(row) for row in rows])
                 counts[table.name] += len(rows)
-            if key := _counted_key(table):
+            if (key := _counted_key(table)) is not None:
                 _go_on_counting(writes, key, _last_number(reads, key))
     return counts
 

@@ -50,8 +50,9 @@ def test_fault_of_the_machine_in_an_earlier_attempt_is_not_that_of_this_one(
 ) -> None:
     """All attempts to install a commit are in the same log."""
     mark = tmp_path / "tried"
-    script = f"test -e {mark} || echo 'dpkg frontend lock was locked' >&2; touch {mark}; exit 1"
-    command = [["sh", "-c", script]]
+    script = tmp_path / "install.sh"
+    script.write_text(f"test -e {mark} || echo 'dpkg frontend lock was locked' >&2; touch {mark}; exit 1")
+    command = [["sh", str(script)]]
 
     with pytest.raises(TestbedError, match="another program installs packages"):
         install(opened, commit, install=command)

@@ -53,10 +53,11 @@ def test_builders_are_run_and_a_job_with_nothing_for_a_shell_to_expand(jobs: dic
 
 
 def test_nothing_else_is_a_command(jobs: dict[str, Any]) -> None:
-    """A condition may be one: it is the same for everybody."""
+    """A condition may be one: it is the same for everybody, but for the number that Jenkins counts."""
     for job in jobs.values():
         others = {element.text for element in job.iter("command")} - {*texts(job.find("builders"), "command")}
-        assert not any("$" in other or "`" in other for other in others)
+        conditions = [other.replace("/$BUILD_NUMBER ", "") for other in others]
+        assert not any("$" in condition or "`" in condition for condition in conditions)
         assert not list(job.iter("script", "triggerScript"))
         assert not any(texts(job, "presendScript") + texts(job, "postsendScript"))
 

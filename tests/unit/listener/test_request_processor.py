@@ -399,7 +399,7 @@ def test_request_that_can_never_be_checked_is_refused_after_some_minutes(listene
         with pytest.raises(ServiceError, match="remote ref"):
             processor.work()
         assert ["seen", "started"] == listener.states()
-        listener.clock.now += timedelta(minutes=5)
+        listener.clock.now += timedelta(minutes=3)
 
     assert not processor.work()
 

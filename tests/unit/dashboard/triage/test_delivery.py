@@ -135,7 +135,9 @@ def test_sending_ends_between_two_messages_when_the_dashboard_does(nights: Night
     assert 2 == nights.store.alerts.outbox.count_unsent()
 
 
-def test_message_is_given_up_after_some_days_and_no_longer_waits(told: Nights, client: TestClient) -> None:
+def test_message_is_given_up_after_some_days_and_no_longer_waits(
+    told: Nights, client: TestClient, editor: TestClient
+) -> None:
     def away(_: Message) -> None:
         raise ServiceError("the server is away")
 
@@ -145,7 +147,9 @@ def test_message_is_given_up_after_some_days_and_no_longer_waits(told: Nights, c
 
     assert timedelta(days=4) < now - begun
     assert 0 == client.get("/triage", headers={"Accept": "application/json"}).json()["waiting"]
-    assert "given up: the server is away" in client.get(f"/triage/{message_of(told).item}").text
+    page = f"/triage/{message_of(told).item}"
+    assert "given up: the server is away" in editor.get(page).text
+    assert "given up: it could not be sent" in client.get(page).text
 
 
 def test_what_was_sent_is_in_the_activity_log(told: Nights) -> None:

@@ -116,13 +116,16 @@ def test_change_that_disappears_closes_its_item_and_opens_it_when_it_is_back(
     assert 1 == nights.store.alerts.outbox.count_unsent()
 
 
-def test_alert_that_finds_a_closed_item_again_reports_it(nights: Nights, alert: Alert) -> None:
+def test_alert_that_finds_a_closed_item_with_a_further_trace_reports_it(nights: Nights, alert: Alert) -> None:
+    nights.store.alerts.edit(alert.identity, replace(alert.rules, query="test=a"), version=1, user="ann")
     nights.evaluate()
-    nights.store.alerts.edit(alert.identity, replace(alert.rules, change=0.9), version=1, user="ann")
+    nights.store.alerts.edit(alert.identity, replace(alert.rules, change=0.9), version=2, user="ann")
     nights.evaluate()
     nights.store.alerts.add(replace(alert.rules, name="second", target="bob@example.org"), user="bob")
 
-    assert (1, 0) == (nights.evaluate().reopened, nights.evaluate().new)
+    back = nights.evaluate()
+
+    assert (0, 1, 1, 1) == (back.new, back.joined, back.reopened, back.messages)
     assert 2 == nights.store.alerts.outbox.count_unsent()
 
 
