@@ -1,20 +1,30 @@
-"""Delivery of mails to an SMTP server.
+"""Mails of text and HTML, and their delivery to an SMTP server.
 
-A transient failure (the server is unreachable, or replies 4xx) is retried; a permanent refusal (5xx) is not.
-A password is sent over an encrypted connection only, and is not part of any message.
+The content of a mail comes from tests and archives, so it may contain anything. No line of it can become a
+header: a header is one line without control characters, and an address contains nothing but an address.
 
-Source: RFC 5321 (SMTP), section 4.2.1 (transient and permanent replies).
+A transient failure of the server (it is unreachable, or replies 4xx) is retried; a permanent refusal (5xx) is
+not. A password is sent over an encrypted connection only, and is not part of any message.
+
+Source: RFC 5321 (SMTP), section 4.2.1 (transient and permanent replies), 5322 (messages), 3834
+(Auto-Submitted), 2919 (List-Id).
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import smtplib
 import socket
 import ssl
 import threading
+import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate
 from typing import Literal
 
 import tenacity
@@ -22,11 +32,16 @@ from pydantic import SecretStr
 from typing_extensions import override
 
 from perftrend.clients.hosts import is_here
-from perftrend.clients.mail_message import Mail, address, header
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import MailSettings
 
-__all__ = ["Mail", "MailRefusedError", "MailServer"]
+LONGEST_HEADER = 200
+"""Characters of a subject; more than mail programs show."""
+
+_ADDRESS = re.compile(r"(?!.*=\?)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.:\[\]-]{1,255}")
+"""RFC 5322's dot-atom: no name, comment, quotes, or encoded word."""
+
+_LABEL_LENGTH = 60
 
 _LONGEST_ANSWER = 160
 _LONGEST_WAIT_S = 60.0
@@ -38,6 +53,88 @@ _NO_ANSWER = -1
 _TEMPORARY = range(400, 500)
 _PORTS = range(1, 65536)
 _OF_ONE_MAIL = (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPDataError)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail to one recipient."""
+
+    recipient: str
+    """An address, without a name around it."""
+    subject: str
+    text: str
+    html: str
+    identity: str
+    """Identifies the mail, such as by its run: the same mail sent twice has one Message-ID."""
+    thread: str
+    """Identifies its thread: mail programs show the mails of one thread together."""
+    list_name: str = "alerts"
+    """The list name that recipients filter by."""
+
+    def message(self, sender: str) -> EmailMessage:
+        """Return the mail as multipart/alternative.
+
+        :param sender: an address, without a name around it.
+        :raises SettingsError: if the sender or the recipient is not an address.
+        """
+        domain = address(sender).partition("@")[2]
+        thread = f"<perftrend.thread.{_digest(self.thread)}@{domain}>"
+        message = EmailMessage(policy=SMTP)
+        message["From"] = sender
+        message["To"] = address(self.recipient)
+        message["Subject"] = header(self.subject)
+        message["Date"] = formatdate(usegmt=True)
+        message["Message-ID"] = f"<perftrend.{_digest(self.identity, self.recipient)}@{domain}>"
+        message["In-Reply-To"] = message["References"] = thread
+        message["List-Id"] = f"perftrend <{_label(self.list_name)}.perftrend.{domain}>"
+        # Suppress out-of-office replies: one header for the standard, one for Exchange.
+        message["Auto-Submitted"] = "auto-generated"
+        message["X-Auto-Response-Suppress"] = "All"
+        # Quoted-printable limits the length of lines, whatever the tests wrote.
+        message.set_content(_printable(self.text), cte="quoted-printable")
+        message.add_alternative(_printable(self.html), subtype="html", cte="quoted-printable")
+        return message
+
+
+def address(text: str) -> str:
+    """Return an address unchanged.
+
+    :raises SettingsError: if it is anything else: with a name around it, several addresses, or two lines.
+    """
+    if not _ADDRESS.fullmatch(text):
+        raise SettingsError(f"{header(text)!r} is not a mail address; write it as team@example.org")
+    return text
+
+
+def header(text: str) -> str:
+    """Return a text as one line of limited length, without control and format characters."""
+    line = " ".join("".join(" " if _is_control(each) else each for each in text).split())
+    # An apparent encoded word would be decoded, and a line end in it would end the header.
+    line = line.replace("=?", "= ?")
+    return line if len(line) <= LONGEST_HEADER else f"{line[: LONGEST_HEADER - 1]}…"
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _printable(text: str) -> str:
+    """Return a body with its lines, and with characters replaced that a mail must not contain."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_wild(each) else each for each in text)
+
+
+def _is_wild(character: str) -> bool:
+    return character not in "\n\t" and unicodedata.category(character) in {"Cc", "Cs"}
+
+
+def _digest(*parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def _label(text: str) -> str:
+    """Return a text as a label of a domain name, as a List-Id requires it."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_LABEL_LENGTH].strip("-") or "alerts"
 
 
 class MailRefusedError(ServiceError):

@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from perftrend.clients.mail import Mail, MailServer, _explain, _may_pass
-from perftrend.clients.mail_message import LONGEST_HEADER, address, header
+from perftrend.clients.mail import (
+    LONGEST_HEADER,
+    Mail,
+    MailServer,
+    _explain,
+    _may_pass,
+    address,
+    header,
+)
 from perftrend.errors import SettingsError
 from perftrend.settings import MailSettings, Settings
 

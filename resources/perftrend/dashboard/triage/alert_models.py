@@ -19,7 +19,7 @@ from pydantic import (
 from perftrend.analysis import StepMethod
 from perftrend.analysis.alerts import Detector
 from perftrend.analysis.query import parse
-from perftrend.clients.mail_message import address
+from perftrend.clients.mail import address
 from perftrend.clients.webhook import check_url
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.triage.messages import targets_of
