@@ -19,7 +19,7 @@ from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableE
 from perftrend.errors import PerftrendError, ServiceError
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_validation import InvalidRequestError
-from perftrend.listener import request_extraction
+from perftrend.listener.comment_poller import account_of
 from perftrend.listener.health import Metrics
 from perftrend.listener.permissions import beyond_limit, limits_since, outside_groups, was_notified
 from perftrend.listener.runner import RequestRejectedError, Runner
@@ -134,7 +134,7 @@ class RequestProcessor:
         return found[0] if found else Refusal(request.line, "it is no longer a request", "")
 
     def _stranger(self, request: Request) -> str:
-        account = request_extraction.account_of(request.account)
+        account = account_of(request.account)
         return outside_groups(account, self.settings.groups, self.gerrit.groups)
 
     def _plan(self, request: Request, trigger: Trigger) -> str | Refusal:
