@@ -18,12 +18,12 @@ from perftrend.clients import gerrit, jenkins
 from perftrend.execution import estimate, request_validation
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.selection import SUITES
-from perftrend.listener import health, jenkins_runner
+from perftrend.listener import health
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import Planner, RequestProcessor
-from perftrend.listener.runner import LocalRunner, Runner
+from perftrend.listener.runner import JenkinsRunner, LocalRunner, Runner
 from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings
@@ -83,9 +83,7 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
     with ExitStack() as stack:
         stack.enter_context(_alone(settings.store))
         store = stack.enter_context(Store.open(settings.store))
-        runner = (
-            jenkins_runner.JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
-        )
+        runner = JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
         stack.callback(runner.close)
         processor = RequestProcessor(
             client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, console.warn

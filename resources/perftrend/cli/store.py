@@ -14,7 +14,7 @@ from perftrend import COMMAND
 from perftrend.archive import retention
 from perftrend.cli import options
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
-from perftrend.listener.runner import FOLDER
+from perftrend.listener.supervisor import FOLDER
 from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store, maintenance

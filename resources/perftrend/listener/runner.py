@@ -1,4 +1,6 @@
-"""Runners, which start jobs: their protocol, the parameters of jobs, and the runner on the local machine.
+"""Runners, which start jobs: their protocol, the parameters of jobs, and the runners here and on Jenkins.
+
+The runner on Jenkins starts the same jobs with the same parameters as its Gerrit Trigger plugin.
 
 The local runner is for teams without Jenkins: it runs one job at a time on each testbed. Each job is run by a
 :mod:`~perftrend.listener.supervisor` in its own folder, which is named after the request. If the listener is
@@ -16,18 +18,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
 
-from perftrend.errors import ServiceError, explain
+from perftrend.clients.jenkins import Jenkins, JenkinsBuild, QueueItem, RefusedError
+from perftrend.errors import ServiceError, UsageError, explain
 from perftrend.listener import supervisor
 from perftrend.store.requests import Request, Requests, RequestState
 
 KEY = "GERRIT_EVENT_HASH"
 """The parameter that identifies a request."""
 
-FOLDER = "requests"
-"""Folder in the archive that contains a folder for each request."""
 REPORT = "report"
 """Folder of the job's report in the folder of a request."""
 _FAREWELL_S = 60.0
@@ -36,6 +39,16 @@ _OF_A_BUILD = ("BUILD_NUMBER", "BUILD_URL", "JOB_NAME")
 """Environment variables of a Jenkins build that started the listener; they are not passed to jobs."""
 
 Command = Callable[[Request], Sequence[str]]
+
+_JOB_NAMES = {
+    "analysis": "perftrend-analysis-{}",
+    "bisect": "perftrend-bisect-{}",
+    "perftest": "perftrend-perftest-{}",
+    "trending": "perftrend-trending-nightly-{}",
+}
+_CLOCKS = timedelta(hours=1)
+"""Tolerated difference between the clocks of Jenkins and this machine."""
+_REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
 class RequestRejectedError(ServiceError):
@@ -127,7 +140,7 @@ class LocalRunner:
         report: Callable[[str], None],
     ) -> None:
         self._requests = requests
-        self._folder = archive / FOLDER
+        self._folder = archive / supervisor.FOLDER
         self._settings = dict(settings)
         self._command = command
         self._report = report
@@ -226,3 +239,54 @@ class LocalRunner:
 
     def _place(self, request: Request) -> Path:
         return (self._folder / request.key).absolute()
+
+
+def job_name(request: Request) -> str:
+    """Return the name of the job that a request starts."""
+    return _JOB_NAMES[request.job].format(request.testbed)
+
+
+class JenkinsRunner:
+    """Starts builds, and finds them by the key of their request."""
+
+    begun = RequestState.STARTED
+
+    def __init__(self, jenkins: Jenkins) -> None:
+        self._jenkins = jenkins
+
+    def begin(self, request: Request, *, is_new: bool) -> str:
+        """Start a build, unless a build of the request exists; it is only searched if ``is_new`` is False."""
+        try:
+            if not is_new and (found := self._find_builds(request)):
+                return _address(found)
+            self._jenkins.start(job_name(request), parameters(request))
+        except UsageError as error:
+            raise RequestRejectedError(str(error)) from None
+        except RefusedError as error:
+            if error.status not in _REFUSALS:
+                raise
+            raise RequestRejectedError(str(error)) from None
+        return ""
+
+    def link(self, request: Request) -> str:
+        """Return the address of the build; empty while it waits in the queue."""
+        return _address(self._find_builds(request))
+
+    def page(self, request: Request) -> str:
+        """Return the address of the job."""
+        return f"{self._jenkins.url}/job/{job_name(request)}/"
+
+    def tend(self) -> bool:
+        """Do nothing; Jenkins manages its builds itself."""
+        return False
+
+    def close(self) -> None:
+        """Do nothing; builds continue on Jenkins."""
+
+    def _find_builds(self, request: Request) -> Sequence[QueueItem | JenkinsBuild]:
+        since = (request.decided or datetime.now(UTC)) - _CLOCKS
+        return self._jenkins.find(job_name(request), KEY, request.key, since=since)
+
+
+def _address(found: Sequence[QueueItem | JenkinsBuild]) -> str:
+    return next((each.url for each in found if isinstance(each, JenkinsBuild)), "")

@@ -19,6 +19,8 @@ from types import FrameType
 
 from perftrend.files import try_lock, write_whole
 
+FOLDER = "requests"
+"""Folder in the archive that contains a folder for each request."""
 CONSOLE = "console.log"
 EXIT_CODE = "exit_code"
 _IN_USE = 75

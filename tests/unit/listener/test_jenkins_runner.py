@@ -14,8 +14,7 @@ import yaml
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError
 from perftrend.errors import ServiceError
-from perftrend.listener.jenkins_runner import JenkinsRunner, job_name
-from perftrend.listener.runner import KEY, RequestRejectedError, parameters
+from perftrend.listener.runner import KEY, JenkinsRunner, RequestRejectedError, job_name, parameters
 from perftrend.store.requests import Request, RequestState
 from tests.doubles import faulty
 from tests.doubles.jenkins import FIRST_STARTED_MS, JenkinsDouble, Job, running

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.listener import supervisor
-from perftrend.listener.runner import FOLDER, REPORT, LocalRunner
+from perftrend.listener.runner import REPORT, LocalRunner
 from perftrend.store import Store
 from perftrend.store.requests import Request, Requests, RequestState
 
@@ -59,7 +59,7 @@ class Place:
         return self.runners[-1]
 
     def folder(self, key: str) -> Path:
-        return self.archive / FOLDER / key
+        return self.archive / supervisor.FOLDER / key
 
     def console(self, key: str) -> str:
         file = self.folder(key) / supervisor.CONSOLE
@@ -236,7 +236,7 @@ def test_job_that_the_system_killed_is_run_again(place: Place) -> None:
 def test_job_is_started_when_its_folder_can_be_made(place: Place) -> None:
     place.requests.add([request("k1"), request("k2", "1n-veth")])
     place.archive.mkdir()
-    obstacle = place.archive / FOLDER
+    obstacle = place.archive / supervisor.FOLDER
     obstacle.touch()
     runner = place.runner()
 
