@@ -5,9 +5,17 @@ The only importer of pygerrit2. See Clients in the documentation for the request
 
 from __future__ import annotations
 
-from perftrend.clients.gerrit.changes import Account, AccountGroup, ChangedFile, GerritChange, PatchSet, Vote
+from perftrend.clients.gerrit.changes import (
+    PATCH_SET_LEVEL,
+    Account,
+    AccountGroup,
+    ChangedFile,
+    Comment,
+    GerritChange,
+    PatchSet,
+    Vote,
+)
 from perftrend.clients.gerrit.client import Gerrit, connect
-from perftrend.clients.gerrit.comments import PATCH_SET_LEVEL, Comment
 from perftrend.clients.gerrit.reviews import LineNote, PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import CommentAdded, EventsDropped, EventStream
 from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError

@@ -12,13 +12,15 @@ from perftrend.clients.gerrit.changes import (
     Account,
     AccountGroup,
     ChangedFile,
+    Comment,
     GerritChange,
     read_account,
     read_change,
+    read_comments,
     read_files,
     read_group,
+    read_messages,
 )
-from perftrend.clients.gerrit.comments import Comment, read_comments, read_messages
 from perftrend.clients.gerrit.transport import Query, Transport
 from perftrend.errors import UsageError
 

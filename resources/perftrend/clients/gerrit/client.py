@@ -15,10 +15,10 @@ from perftrend.clients.gerrit.changes import (
     Account,
     AccountGroup,
     ChangedFile,
+    Comment,
     GerritChange,
     PatchSet,
 )
-from perftrend.clients.gerrit.comments import Comment
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import EventStream, ssh_command
 from perftrend.clients.gerrit.transport import Transport

@@ -22,8 +22,7 @@ from typing import Any
 
 from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.api import Api, change_path
-from perftrend.clients.gerrit.changes import Account, GerritChange
-from perftrend.clients.gerrit.comments import Comment
+from perftrend.clients.gerrit.changes import Account, Comment, GerritChange
 from perftrend.clients.web.errors import RefusedError
 from perftrend.errors import UsageError
 

@@ -22,8 +22,7 @@ from perftrend.clients.gerrit import (
     TooLargeError,
     client,
 )
-from perftrend.clients.gerrit.changes import read_change
-from perftrend.clients.gerrit.comments import read_comments
+from perftrend.clients.gerrit.changes import read_change, read_comments
 from perftrend.clients.gerrit.stream import read_event
 from perftrend.errors import SettingsError, UsageError
 from tests.doubles.gerrit import ACCOUNT, MOMENT, GerritDouble, change, event
