@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from perftrend.clients.gerrit import reviews
-from perftrend.clients.gerrit.api import Api, phrase
+from perftrend.clients.gerrit.api import Api, Transport, phrase
 from perftrend.clients.gerrit.changes import (
     OUTLINE,
     Account,
@@ -21,7 +21,6 @@ from perftrend.clients.gerrit.changes import (
 )
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.stream import EventStream, ssh_command
-from perftrend.clients.gerrit.transport import Transport
 from perftrend.clients.web.errors import TooLargeError
 from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import SettingsError, UsageError, nearest

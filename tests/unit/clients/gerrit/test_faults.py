@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tenacity
 
-from perftrend.clients.gerrit import Gerrit, RefusedError, UnavailableError, connect, transport
+from perftrend.clients.gerrit import Gerrit, RefusedError, UnavailableError, api, connect
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import GerritSettings
 from tests.doubles import faulty
@@ -148,7 +148,7 @@ def test_answer_without_end_is_not_kept(
     client: Client, double: GerritDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double.always = faulty.raw(b" " * 200_000)
-    monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
+    monkeypatch.setattr(api, "MAXIMUM_JSON", 100_000)
 
     assert "answers with more than 100000 bytes; request less" in refusal(client())
 
