@@ -11,11 +11,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 
 from perftrend.clients.jenkins import queue
-from perftrend.clients.jenkins.api import Api, newest_first
+from perftrend.clients.jenkins.api import Api, Transport, newest_first
 from perftrend.clients.jenkins.builds import JenkinsBuild
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
-from perftrend.clients.jenkins.transport import Transport
 from perftrend.clients.web.errors import UnavailableError
 from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import ServiceError, SettingsError

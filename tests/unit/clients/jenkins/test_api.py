@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftrend.clients.jenkins import Jenkins, TooLargeError, transport
+from perftrend.clients.jenkins import Jenkins, TooLargeError, api
 from perftrend.clients.jenkins.builds import read_build
 from perftrend.errors import ServiceError, UsageError
 from tests.doubles.jenkins import FIRST_STARTED_MS, JenkinsDouble, Job, running
@@ -160,11 +160,11 @@ def test_page_that_is_too_large_is_asked_for_in_parts(
     client: Client, double: JenkinsDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double.jobs["wide"] = Job(numbers(250), artifacts=tuple(f"tests/{part}.json" for part in range(50)))
-    monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
+    monkeypatch.setattr(api, "MAXIMUM_JSON", 100_000)
 
     assert numbers(250) == [build.number for build in client().builds("wide")]
 
-    monkeypatch.setattr(transport, "MAXIMUM_JSON", 1000)
+    monkeypatch.setattr(api, "MAXIMUM_JSON", 1000)
     with pytest.raises(TooLargeError, match="answers with more than 1000 bytes"):
         list(client().builds("wide"))
 

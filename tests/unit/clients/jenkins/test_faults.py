@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import tenacity
 
-from perftrend.clients.jenkins import Jenkins, UnavailableError, connect, transport
+from perftrend.clients.jenkins import Jenkins, UnavailableError, api, connect
 from perftrend.clients.web.retry import pause_before_retry
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import JenkinsSettings
@@ -144,7 +144,7 @@ def test_answer_without_end_is_not_kept(
     client: Client, double: JenkinsDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double.always = lambda handler: handler.send(200, b" " * 200_000)
-    monkeypatch.setattr(transport, "MAXIMUM_JSON", 100_000)
+    monkeypatch.setattr(api, "MAXIMUM_JSON", 100_000)
 
     assert "answers with more than 100000 bytes; request less" in refusal(client())
 

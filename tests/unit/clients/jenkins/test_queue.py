@@ -15,7 +15,7 @@ from perftrend.clients.jenkins import (
     QueueItem,
     RefusedError,
     TooLargeError,
-    transport,
+    api,
 )
 from perftrend.errors import ServiceError, UsageError
 from tests.doubles import faulty
@@ -87,7 +87,7 @@ def test_queue_without_end_is_refused(
 ) -> None:
     for _ in range(10):
         jenkins.start(JOB, {"CHANGE": "x" * 100})
-    monkeypatch.setattr(transport, "MAXIMUM_JSON", 1000)
+    monkeypatch.setattr(api, "MAXIMUM_JSON", 1000)
 
     with pytest.raises(TooLargeError, match="more than 1000 bytes"):
         jenkins.queue()

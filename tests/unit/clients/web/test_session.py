@@ -160,7 +160,7 @@ def ends(call: Callable[[], object]) -> Exception | None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what has hours or minutes in production have seconds here."""
-    for module in (session_module, perftrend.archive.fetch.web, perftrend.clients.jenkins.transport):
+    for module in (session_module, perftrend.archive.fetch.web, perftrend.clients.jenkins.api):
         monkeypatch.setattr(module, "FILE_DEADLINE_S", 2.0, raising=False)
     monkeypatch.setattr(perftrend.archive.fetch.web, "PAGE_DEADLINE_S", 2.0)
     monkeypatch.setattr(perftrend.dashboard.auth.oidc, "_TIMEOUT_S", TIMEOUT_S)
