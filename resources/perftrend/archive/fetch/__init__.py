@@ -24,8 +24,7 @@ from perftrend.archive.fetch.ingest import (
     in_parallel,
 )
 from perftrend.archive.fetch.location import Access, jenkins_address, source_at
-from perftrend.archive.fetch.reader_pool import Readers
-from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, enter
+from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, Readers, enter
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.clients.web.session import origin
 

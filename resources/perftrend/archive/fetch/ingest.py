@@ -25,8 +25,7 @@ from perftrend.archive.fetch import output_files
 from perftrend.archive.fetch.builds import ArchivedBuild, BuildSource, MissingError
 from perftrend.archive.fetch.download import Fetcher
 from perftrend.archive.fetch.output_files import ContentKind, OutputFiles
-from perftrend.archive.fetch.reader_pool import Readers
-from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, ReadableFile
+from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, ReadableFile, Readers
 from perftrend.archive.reader import Unknown
 from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
 from perftrend.progress import ProgressLine

@@ -31,7 +31,6 @@ from perftrend.archive.fetch import (
     Tally,
     events,
     in_parallel,
-    reader_pool,
     run_ingest,
 )
 from perftrend.errors import ArchiveError, ServiceError, UsageError
@@ -125,7 +124,7 @@ def test_threads_read_if_processes_may_not_share_semaphores(
     def forbidden(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(reader_pool, "ProcessPoolExecutor", forbidden)
+    monkeypatch.setattr(run_ingest, "ProcessPoolExecutor", forbidden)
     for build in (1, 2):
         bench.archive(build, **{"output.xml": OUTPUT})
 
@@ -253,14 +252,14 @@ def test_what_nobody_foresaw_is_the_result_of_one_build(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that no reader could stand; the reader that fails on it is of this test."""
-    read = reader_pool.enter
+    read = run_ingest.enter
 
     def stumbles(store: Store, claim: Claim, *others: Any) -> Any:
         if claim.build == 2:
             raise ZeroDivisionError("float division by zero")
         return read(store, claim, *others)
 
-    monkeypatch.setattr(reader_pool, "enter", stumbles)
+    monkeypatch.setattr(run_ingest, "enter", stumbles)
     for build in (1, 2, 3):
         bench.archive(build, **{"output.xml": OUTPUT})
 
