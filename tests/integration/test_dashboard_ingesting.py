@@ -15,7 +15,7 @@ from typing import Any
 import requests
 from pydantic import SecretStr
 
-from perftrend.clients import ingest_event
+from perftrend.clients import build_events
 from perftrend.store import Store
 from tests.integration.servers.dashboard import CHECKOUT, Dashboard
 from tests.integration.servers.listening import until
@@ -53,12 +53,12 @@ def test_build_that_an_event_tells_of_is_in_the_store(tmp_path: Path) -> None:
     shutil.copy(OUTPUT, archive / "output.xml")
     settings = {"ingest_secret": SECRET, "ingest_source": str(tmp_path / "archives")}
     with serving(tmp_path / "dashboard", **settings) as dashboard:
-        ingest_event.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
+        build_events.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard))
 
         runs = requests.get(f"{dashboard.url}/runs", params={"format": "json"}, timeout=60).json()
         assert [(JOB, 17)] == [(run["job"], run["build"]) for run in runs["testbeds"][0]["runs"]]
-        ingest_event.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
+        build_events.notify(dashboard.url, SecretStr(SECRET), JOB, 17)
         until(is_done(dashboard, 2))
     with Store.open(dashboard.store) as store:
         assert [17] == [run.build for run in store.runs("2n-clx")]

@@ -16,10 +16,11 @@ from typing import NoReturn
 
 from perftrend import console, errors
 from perftrend.archive import fetch
-from perftrend.archive.fetch import events, run_ingest
+from perftrend.archive.fetch import run_ingest
 from perftrend.archive.fetch.builds import ArchivedBuild, BuildFilter
 from perftrend.archive.fetch.ingest import IngestStatus
 from perftrend.cli import options
+from perftrend.clients import build_events
 from perftrend.clients.jenkins import Jenkins
 from perftrend.settings import Settings
 from perftrend.settings.values import moment_of
@@ -164,9 +165,9 @@ class SourceIngestion:
     def ingest_events(self, wanted: BuildFilter) -> int:
         """Ingest the builds that standard input announces, until it ends; return the worst exit code."""
         code = errors.EXIT_PASS
-        for line in events.lines(sys.stdin.buffer):
+        for line in build_events.lines(sys.stdin.buffer):
             try:
-                event = events.parse(line)
+                event = build_events.parse(line)
                 if event and wanted.job_fits(event.job) and wanted.number_fits(event.build):
                     one = replace(wanted, job=glob.escape(event.job), first=event.build, last=event.build)
                     code = max(code, self.ingest(one))

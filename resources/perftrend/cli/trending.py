@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perftrend import archive, console, errors, watchlist
 from perftrend.cli import options
-from perftrend.clients import ingest_event
+from perftrend.clients import build_events
 from perftrend.execution import request_validation, robot, scope, selection
 from perftrend.execution.job_request import read_request
 from perftrend.measure import lock
@@ -238,7 +238,7 @@ def announce(settings: Settings, run: Run) -> None:
     if not url or secret is None:
         return
     try:
-        ingest_event.notify(url, secret, run.job, run.build)
+        build_events.notify(url, secret, run.job, run.build)
     except errors.ServiceError as error:
         console.warn(f"the dashboard was not notified of run {run.name}: {error}")
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from perftrend.cli.trending import announce
-from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
+from perftrend.clients.build_events import MOMENT_HEADER, SIGNATURE_HEADER, signature
 from perftrend.model import Run
 from perftrend.settings import Settings
 

@@ -13,7 +13,6 @@ All steps survive a kill at any time: run the job again to resume. See ``docs/fe
 from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, BuildFilter, BuildSource, Version
 from perftrend.archive.fetch.cache import FileCache
 from perftrend.archive.fetch.download import DownloadLimits, Fetcher, LocalFile
-from perftrend.archive.fetch.events import BuildEvent
 from perftrend.archive.fetch.ingest import (
     BuildIngester,
     FetchProgress,
@@ -26,6 +25,7 @@ from perftrend.archive.fetch.ingest import (
 from perftrend.archive.fetch.location import Access, jenkins_address, source_at
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, Readers, enter
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
+from perftrend.clients.build_events import BuildEvent
 from perftrend.clients.web.session import origin
 
 __all__ = [

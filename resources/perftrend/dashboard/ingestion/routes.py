@@ -11,9 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, SecretStr
 
-from perftrend.archive.fetch import events
-from perftrend.archive.fetch.events import BuildEvent
-from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
+from perftrend.clients import build_events
+from perftrend.clients.build_events import MOMENT_HEADER, SIGNATURE_HEADER, BuildEvent, signature
 from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import Context
 from perftrend.dashboard.error_pages import Fault
@@ -175,7 +174,7 @@ def parse_event(body: bytes, jobs: Sequence[str]) -> BuildEvent | None:
     :raises HTTPException: if it is not a valid event, or its job is not accepted.
     """
     try:
-        event = events.parse(body)
+        event = build_events.parse(body)
     except ArchiveError as error:
         raise HTTPException(400, str(error)) from None
     if event and not any(fnmatchcase(event.job, pattern) for pattern in jobs):

@@ -29,11 +29,10 @@ from perftrend.archive.fetch import (
     RateLimiter,
     Readers,
     Tally,
-    events,
     in_parallel,
     run_ingest,
 )
-from perftrend.errors import ArchiveError, ServiceError, UsageError
+from perftrend.errors import ServiceError, UsageError
 from perftrend.store import Store
 from tests.doubles.archive_server import Server
 
@@ -333,43 +332,6 @@ def test_pattern_of_a_person_finds_it(expression: str, testbed: str) -> None:
 def test_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--testbed-pattern '\(': .*write one such as"):
         run_ingest.compile_testbed_pattern("(")
-
-
-@pytest.mark.parametrize(
-    ("line", "event"),
-    [
-        ('{"job": "a/b", "build": 7}', events.BuildEvent("a/b", 7)),
-        ('{"name":"b","url":"job/a/job/b%20c/","build":{"phase":"FINALIZED","number":7,"status":"SUCCESS"}}',
-         events.BuildEvent("a/b c", 7)),
-        ('{"name":"b","url":"","build":{"phase":"COMPLETED","number":7}}', events.BuildEvent("b", 7)),
-        ('{"name":"b","build":{"phase":"STARTED","number":7}}', None),
-    ],
-)  # fmt: skip
-def test_event_tells_of_a_build(line: str, event: events.BuildEvent | None) -> None:
-    assert event == events.parse(line.encode())
-
-
-@pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "", "x", "[]", "7", "{}", '{"job": "a"}', '{"job": 7, "build": 7}', '{"job": "../a", "build": 7}',
-        '{"job": "a", "build": "7; reboot"}', '{"job": "a", "build": true}', '{"job": "a", "build": -1}',
-        '{"job": "a\\u0000", "build": 1}', '{"job": "a", "build": 99999999999}', "[" * 100_000,
-        '{"build": {"phase": "COMPLETED"}}',
-    ],
-)  # fmt: skip
-def test_event_that_is_none_is_refused(line: str) -> None:
-    with pytest.raises(ArchiveError, match="event '"):
-        events.parse(line.encode())
-
-
-def test_lines_without_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(events, "LONGEST_LINE", 10)
-    (tmp_path / "lines").write_bytes(b"x" * 35 + b"\n\n  \nshort\nlast")
-
-    with (tmp_path / "lines").open("rb") as stream:
-        assert [b"x" * 10, b"short\n", b"last"] == list(events.lines(stream))
 
 
 class Terminal(io.StringIO):

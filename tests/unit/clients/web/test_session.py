@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 import perftrend
 from perftrend.archive.fetch import RateLimiter, Web
-from perftrend.clients import ingest_event
+from perftrend.clients import build_events
 from perftrend.clients.gerrit import Gerrit
 from perftrend.clients.jenkins import Jenkins
 from perftrend.clients.web import session as session_module
@@ -178,7 +178,7 @@ def test_no_server_holds_a_client(serve: Serve, client: Callable[[str], None], f
 @pytest.mark.parametrize("feed", HOSTILE.values(), ids=HOSTILE)
 def test_no_dashboard_holds_the_job_that_notifies_it(serve: Serve, feed: Feed) -> None:
     url = serve(feed)
-    error = ends(lambda: ingest_event.notify(url, SecretStr("x"), "job", 1, timeout_s=TIMEOUT_S))
+    error = ends(lambda: build_events.notify(url, SecretStr("x"), "job", 1, timeout_s=TIMEOUT_S))
 
     assert isinstance(error, ServiceError)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from perftrend.clients.ingest_event import MOMENT_HEADER, SIGNATURE_HEADER, signature
+from perftrend.clients.build_events import MOMENT_HEADER, SIGNATURE_HEADER, signature
 from perftrend.dashboard.ingestion import routes
 from perftrend.dashboard.ingestion.routes import LONGEST_BODY, WINDOW
 from perftrend.settings import Settings

@@ -1,23 +1,40 @@
-"""Events about finished builds: one JSON document per line, from any sender.
+"""Events about finished builds: one JSON document per line, from any sender; and the one of perftrend itself.
 
 Two forms are supported: ``{"job": "nightly-2n-clx", "build": 17}``, and the body that Jenkins' Notification
 plugin posts. Of the latter, only those about the end of a build are used.
+
+A dashboard is notified by one signed POST, see ``docs/dashboard/ingesting.rst``. The signature is the
+HMAC-SHA256 (RFC 2104) of the timestamp, a dot and the body. Neither can be changed without invalidating it,
+and a replayed event is rejected after a few minutes.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
-from perftrend.errors import ArchiveError
+import requests
+from pydantic import SecretStr
+
+from perftrend.clients.web.session import HttpSession
+from perftrend.errors import ArchiveError, ServiceError
 
 LONGEST_LINE = 1 << 20
 _END_PHASES = {"COMPLETED", "FINALIZED"}
 _LONGEST_NAME = 255
 _GREATEST_BUILD = 2**31 - 1
+
+MOMENT_HEADER = "X-Perftrend-Timestamp"
+"""Seconds since 1970, as a whole number."""
+SIGNATURE_HEADER = "X-Perftrend-Signature"
+"""``sha256=`` and hex digits."""
+PATH = "/ingest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +98,36 @@ def _is_name(job: str) -> bool:
 
 def _brief(line: bytes) -> str:
     return repr(line[:80].decode("utf-8", "replace").strip())
+
+
+def signature(secret: SecretStr, moment: str, body: bytes) -> str:
+    """Return the value of the signature header."""
+    message = moment.encode() + b"." + body
+    return "sha256=" + hmac.new(secret.get_secret_value().encode(), message, hashlib.sha256).hexdigest()
+
+
+def notify(url: str, secret: SecretStr, job: str, build: int, *, timeout_s: float = 10.0) -> None:
+    """Notify the dashboard at an address of a build.
+
+    :raises ServiceError: if it does not accept the event.
+    """
+    body = json.dumps({"job": job, "build": build}).encode()
+    moment = str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        MOMENT_HEADER: moment,
+        SIGNATURE_HEADER: signature(secret, moment, body),
+    }
+    address = url.rstrip("/") + PATH
+    try:
+        with (
+            HttpSession(timeout_s=timeout_s) as session,
+            session.post(address, data=body, headers=headers, stream=True) as answer,
+        ):
+            status = answer.status_code
+    except requests.RequestException as error:
+        reason = type(error).__name__
+        raise ServiceError(f"{address}: {reason}; is the dashboard there?") from None
+    if status != requests.codes.accepted:
+        raise ServiceError(f"{address}: answers {status}; look into the log of the dashboard")
