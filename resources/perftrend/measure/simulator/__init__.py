@@ -5,6 +5,6 @@ give the same results.
 """
 
 from perftrend.measure.simulator.device import DeviceModel
-from perftrend.measure.simulator.knees import KINDS, KNEES
+from perftrend.measure.simulator.loss import KINDS, KNEES
 
 __all__ = ["KINDS", "KNEES", "DeviceModel"]

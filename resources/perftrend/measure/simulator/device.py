@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.measure.simulator.course import Stretch, TrialCourse
-from perftrend.measure.simulator.knees import KINDS, KNEES
+from perftrend.measure.simulator.loss import KINDS, KNEES, Stretch, TrialCourse
 from perftrend.model import Trial
 
 _SLOW_MODE = 0.03

@@ -1,4 +1,4 @@
-"""Loss of a device as a function of its load, and typical devices.
+"""Loss of a simulated device over its load and over the time of a trial, and typical devices.
 
 Below, c is the critical rate of the trial and r the offered rate.
 
@@ -18,12 +18,17 @@ knee             loss ratio
 ``falling``      0 up to 0.5 c, then 0.01 (0.5 c/r)³, and the loss of the hard knee: a device that
                  loses frames when it goes to sleep, fewer of them at higher loads
 ===============  =======================================================================
+
+If a trial may end early, the time of its losses matters: a cold device loses frames at first, a device with a
+buffer loses them at the end. The course of a trial is a sequence of stretches of constant loss, whose frames
+are real numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -147,3 +152,99 @@ name of a knee          that knee, without randomness
 ``bursty``              a soft knee that loses 256 consecutive frames at random times
 ======================  ==================================================================
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive frames with the same loss ratio."""
+
+    frames: float
+    loss_ratio: float
+
+    @property
+    def lost(self) -> float:
+        """The number of its frames that are lost."""
+        return self.frames * self.loss_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCourse:
+    """The stretches of a trial in the order of time."""
+
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def frames(self) -> float:
+        """The number of frames sent in the whole trial."""
+        return math.fsum(stretch.frames for stretch in self.stretches)
+
+    @property
+    def lost(self) -> float:
+        """The number of frames lost in the whole trial."""
+        return math.fsum(stretch.lost for stretch in self.stretches)
+
+    def count_sent_until(self, lost: float) -> float:
+        """Return the number of frames sent when ``lost`` were lost; all, if fewer are lost in total."""
+        sent = 0.0
+        for stretch in self.stretches:
+            if 0.0 < stretch.lost >= lost:
+                return sent + lost / stretch.loss_ratio
+            lost -= stretch.lost
+            sent += stretch.frames
+        return sent
+
+    def with_buffer(self, room: float) -> TrialCourse:
+        """Return the course with a buffer for the first frames that would be lost."""
+        return TrialCourse(tuple(self._absorb(room)))
+
+    def _absorb(self, room: float) -> Iterable[Stretch]:
+        for stretch in self.stretches:
+            absorbed = min(room, stretch.lost)
+            room -= absorbed
+            if absorbed == 0.0:
+                yield stretch
+                continue
+            free = stretch.frames * (absorbed / stretch.lost)
+            yield Stretch(free, 0.0)
+            if free < stretch.frames:
+                yield Stretch(stretch.frames - free, stretch.loss_ratio)
+
+    def with_gaps(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> TrialCourse:
+        """Return the course with at least this loss ratio in the gaps.
+
+        :param gaps: first frame and the frame after the last of each gap, in order and disjoint.
+        """
+        return TrialCourse(tuple(self._cut_at(gaps, loss_ratio))) if gaps else self
+
+    def _cut_at(self, gaps: Sequence[tuple[float, float]], loss_ratio: float) -> Iterable[Stretch]:
+        position = 0.0
+        for stretch in self.stretches:
+            end = position + stretch.frames
+            for first, after in gaps:
+                start, stop = max(position, first), min(end, after)
+                if start >= stop:
+                    continue
+                if start > position:
+                    yield Stretch(start - position, stretch.loss_ratio)
+                yield Stretch(stop - start, max(loss_ratio, stretch.loss_ratio))
+                position = stop
+            if position < end:
+                yield Stretch(end - position, stretch.loss_ratio)
+            position = end
+
+    def with_scaled_loss(self, factor: float) -> TrialCourse:
+        """Return the course with all loss ratios multiplied by ``factor``, at most 1."""
+        return TrialCourse(
+            tuple(
+                Stretch(stretch.frames, min(1.0, factor * stretch.loss_ratio)) for stretch in self.stretches
+            )
+        )
+
+    def with_added_loss(self, loss_ratio: float) -> TrialCourse:
+        """Return the course with all loss ratios increased by ``loss_ratio``, at most 1."""
+        return TrialCourse(
+            tuple(
+                Stretch(stretch.frames, min(1.0, stretch.loss_ratio + loss_ratio))
+                for stretch in self.stretches
+            )
+        )
