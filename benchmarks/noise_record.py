@@ -37,7 +37,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.tables import grid
+from benchmarks.output import grid
 from perftrend import errors
 from perftrend.builds.observation import Observer
 

@@ -37,7 +37,7 @@ from benchmarks.bisection.cells import CELLS, Cell, cells_from_recording, cells_
 from benchmarks.bisection.figures import Row
 from benchmarks.bisection.running import BenchmarkPlan, Bisected, run
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
-from benchmarks.numbers import finite
+from benchmarks.output import finite
 from perftrend import errors
 
 FULL = 1000

@@ -30,8 +30,7 @@ from rich.progress import Progress
 from benchmarks.comparing import methods
 from benchmarks.comparing.methods import Ending
 from benchmarks.comparing.patches import CELLS, Cell, Patch, cell_from_recording, patch
-from benchmarks.comparing.shares import per_1000, share
-from benchmarks.tables import grid
+from benchmarks.output import grid, per_1000, share
 
 TESTBED = "1n-veth"
 DIFFERENCES = (0.0, -0.01, -0.02, -0.03, -0.05, -0.1, 0.03)

@@ -25,8 +25,7 @@ import numpy as np
 
 from benchmarks.comparing.many import verdict
 from benchmarks.comparing.patches import CELLS, Cell, Patch, cell_from_recording, patch
-from benchmarks.comparing.shares import share
-from benchmarks.tables import grid
+from benchmarks.output import grid, share
 from perftrend.analysis.comparison import randomization_test
 from perftrend.perftest import PatchFinding
 

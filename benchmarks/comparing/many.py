@@ -21,8 +21,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.comparing.patches import CELLS, Cell, Patch, patch
-from benchmarks.comparing.shares import per_1000, share
-from benchmarks.tables import grid
+from benchmarks.output import grid, per_1000, share
 from perftrend.analysis.comparison import PARENT, PATCH
 from perftrend.model import BuildMeasurement, MetricSamples
 from perftrend.perftest import PatchCriteria, PatchFinding, PatchVerdict, Round, judge

@@ -41,7 +41,7 @@ from benchmarks import clustering, sizes
 from benchmarks.dashboard import pages, readers
 from benchmarks.dashboard.filling import WATCHED, Nights, look_for_changes
 from benchmarks.dashboard.process import serve
-from benchmarks.tables import grid
+from benchmarks.output import grid
 from perftrend.store import Store
 from perftrend.store.tiles import POINTS
 

@@ -25,12 +25,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.numbers import finite
+from benchmarks.output import finite, grid
 from benchmarks.power import accuracy, curve, noises, shapes
 from benchmarks.power.delay import NOISES, Alarms, Cell
 from benchmarks.power.detectors import SEQUENTIAL, Detector, detectors, versions
 from benchmarks.power.series import SCENARIOS
-from benchmarks.tables import grid
 
 PARTS = ("accuracy", "delay", "outliers", "noises", "suspicion", "shape", "intervals")
 _WIDTH = 170

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.numbers import finite
+from benchmarks.output import finite
 from benchmarks.search.cells import Cell, Figures, Measured, first_device, measure
 from benchmarks.search.goals import GOALS, Verdict
 from benchmarks.search.methods import (
