@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import sys
 import tempfile
@@ -41,7 +42,6 @@ from unittest import mock
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from benchmarks.sizes import traces_and_commits
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
@@ -78,6 +78,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = [measure(traces, commits, options.store) for traces, commits in sizes]
     print(json.dumps(report, indent=2) if options.json else "\n\n".join(map(table, report)))
     return 0
+
+
+def traces_and_commits(text: str) -> tuple[int, int]:
+    """Read a size such as ``20000x1000``.
+
+    :raises argparse.ArgumentTypeError: for anything else.
+    """
+    found = re.fullmatch(r"([1-9]\d{2,6})x([1-9]\d{1,4})", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: give traces and commits, such as 20000x1000")
+    return int(found[1]), int(found[2])
 
 
 def measure(traces: int, commits: int, url: str | None) -> dict[str, Any]:

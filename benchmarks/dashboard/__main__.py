@@ -37,11 +37,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks import clustering, sizes
+from benchmarks import clustering
 from benchmarks.dashboard import pages, readers
 from benchmarks.dashboard.filling import WATCHED, Nights, look_for_changes
 from benchmarks.dashboard.process import serve
 from benchmarks.output import grid
+from benchmarks.tiles import traces_and_commits
 from perftrend.store import Store
 from perftrend.store.tiles import POINTS
 
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="benchmarks.dashboard", description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("--size", type=sizes.traces_and_commits, default=SIZE, metavar="TRACESxCOMMITS")
+    add("--size", type=traces_and_commits, default=SIZE, metavar="TRACESxCOMMITS")
     add("--full", action="store_true", help="a million traces of 200 commits")
     add("--requests", type=int, default=20, help="how often each page is loaded")
     add("--readers", action="store_true", help="let many readers load pages while nights are stored")
