@@ -9,10 +9,9 @@ from benchmarks.bisection.calibration import Calibration, of_leading, of_named
 from benchmarks.bisection.cells import CELLS, Cell, cells_named
 from benchmarks.bisection.figures import Row, Share
 from benchmarks.bisection.goals import GOALS, verdicts, worst
-from benchmarks.bisection.peers import Bayesect, Threshold
 from benchmarks.bisection.running import Bisected, Equal, until
 from benchmarks.bisection.scores import Score, score_history, score_outcome
-from benchmarks.bisection.strategies import DEFAULT, EQUAL, strategy_named
+from benchmarks.bisection.strategies import DEFAULT, EQUAL, Bayesect, Threshold, strategy_named
 from perftrend.bisect import BisectOutcome, BisectState, CsitHalving, Culprit, OutcomeKind, Strategy
 from perftrend.bisect.simulator import SimulatedTestbed
 
