@@ -1,8 +1,9 @@
-"""Verdicts of an imagined testbed, for the benchmark, the screenshot and the browser's tests.
+"""Verdicts and searches of an imagined testbed, for the benchmark, the screenshot and the browser's tests.
 
 Nothing here was measured, so every run is marked as simulated. No analysis is run either: each
 history is drawn from normal distributions with steps at known runs, and its groups are exactly
-the ones it was drawn from.
+the ones it was drawn from. The searches are those of simulated devices, one for each pair of NDR
+and PDR.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from perftrend import message
+from perftrend.measure.search import mdr_search
+from perftrend.measure.simulator import DeviceModel
 from perftrend.model import (
     Better,
     Change,
     Direction,
     Group,
+    Measurement,
     Outcome,
     Result,
     Run,
@@ -33,6 +39,7 @@ from perftrend.model import (
 
 TESTBED = "2n-clx"
 WINDOW = 30
+LOSS_RATIOS = {"ndr": 0.0, "pdr": 0.005}
 _FIRST_NIGHT = datetime(2026, 1, 5, 2, 0, tzinfo=UTC)
 _FRAMES = {"64B": 1.0, "1518B": 0.28, "IMIX": 0.62}
 _CASES = {
@@ -45,6 +52,7 @@ _CASES = {
     "ethip4udp-nat44": 5.2e6,
 }
 _METRICS = ("mrr", "ndr", "pdr")
+_CRITICAL_PPS = 12e6
 
 Steps = Sequence[tuple[float, float]]
 """The begin of each group, as a fraction of the history, and its level relative to the first."""
@@ -111,6 +119,41 @@ def example_verdicts(tests: int, runs: int, *, seed: int = 7) -> list[Verdict]:
         _verdict(key, base, story, nights, randomness)
         for (key, base), story in zip(keys, stories[:tests], strict=True)
     ]
+
+
+def example_results(verdicts: Sequence[Verdict]) -> list[Result]:
+    """Return the newest results of the NDR and PDR tests among the verdicts, with their searches."""
+    details: dict[int, dict[str, Any]] = {}
+    results: list[Result] = []
+    for verdict in verdicts:
+        if verdict.series.key["metric"] not in LOSS_RATIOS:
+            continue
+        number = len(results) // len(LOSS_RATIOS)
+        if number not in details:
+            details[number] = message.document(example_search(verdict.series.runs[-1], seed=number))
+        newest = verdict.series.results[-1]
+        results.append(Result(newest.key, newest.unit, newest.better, newest.status, details=details[number]))
+    return results
+
+
+def example_search(run: Run, *, seed: int = 0) -> Measurement:
+    """Return the measurement of a search of a simulated device in a run."""
+    device = DeviceModel.of_kind("soft", _CRITICAL_PPS, jitter=0.003, seed=seed)
+    ratios = tuple(LOSS_RATIOS.values())
+    found = mdr_search(device, minimum_pps=20e3, maximum_pps=29.76e6, loss_ratios=ratios)
+    return Measurement(
+        kind="ndrpdr",
+        testbed=run.testbed,
+        frame="64B",
+        frame_bytes=64.0,
+        started=run.started,
+        finished=run.finished,
+        intervals=dict(zip(LOSS_RATIOS, found.intervals, strict=True)),
+        trials=found.trials,
+        loss_ratios=LOSS_RATIOS,
+        phases=found.phases,
+        simulated=True,
+    )
 
 
 def _keys() -> Iterator[tuple[TraceKey, float]]:

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.example_searches import example_results
-from benchmarks.example_verdicts import WINDOW, example_verdicts
+from benchmarks.example_verdicts import WINDOW, example_results, example_verdicts
 from perftrend import report
 from perftrend.model import Result, Verdict
 

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from benchmarks.example_searches import example_search
-from benchmarks.example_verdicts import WINDOW, example_verdicts
+from benchmarks.example_verdicts import WINDOW, example_search, example_verdicts
 from perftrend import message, report
 from perftrend.model import Result, Verdict
 
