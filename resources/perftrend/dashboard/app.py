@@ -16,8 +16,8 @@ from typing_extensions import override
 
 import perftrend
 from perftrend.analysis import mdl
-from perftrend.dashboard import health, openapi, static
-from perftrend.dashboard.annotations import routes as annotating
+from perftrend.dashboard import annotations as annotating
+from perftrend.dashboard import health, openapi, runs, static
 from perftrend.dashboard.auth import Authenticator
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.auth.authentication import RenewedSessions
@@ -39,7 +39,6 @@ from perftrend.dashboard.middleware.rate_limit import BodyLimit, Buckets, RateLi
 from perftrend.dashboard.middleware.security import SecurityHeaders, TrustedHosts, allowed_hosts
 from perftrend.dashboard.pages import NAVIGATION, environment
 from perftrend.dashboard.response_cache.cache import ResponseCache
-from perftrend.dashboard.runs import routes as runs
 from perftrend.dashboard.triage import alert_routes
 from perftrend.dashboard.triage import routes as triage
 from perftrend.dashboard.triage.alert_worker import watchman

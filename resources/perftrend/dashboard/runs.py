@@ -1,4 +1,4 @@
-"""Endpoints and models of ``/runs``."""
+"""Endpoints and models of ``/runs``: the runs in the store, newest first, with links to their archives."""
 
 from __future__ import annotations
 

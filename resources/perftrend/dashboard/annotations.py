@@ -1,4 +1,4 @@
-"""Endpoints and models of ``/annotations``, with links in the texts and to the plots of annotated commits."""
+"""Endpoints and models of ``/annotations``, with links in the texts and to plots of annotated commits."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Annotations of commits: list, add, edit and delete them."""

@@ -1,1 +1,0 @@
-"""The runs in the store, newest first, with links to their archives."""
