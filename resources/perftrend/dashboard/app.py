@@ -31,8 +31,7 @@ from perftrend.dashboard.error_pages import FAULTS, handle_errors
 from perftrend.dashboard.explore import routes as explore
 from perftrend.dashboard.explore import shortcuts
 from perftrend.dashboard.ingestion import routes as ingestions
-from perftrend.dashboard.ingestion.folder import folder_watcher
-from perftrend.dashboard.ingestion.worker import ingestion_worker
+from perftrend.dashboard.ingestion.worker import folder_watcher, ingestion_worker
 from perftrend.dashboard.middleware.access_log import AccessLog, HeadRequests
 from perftrend.dashboard.middleware.clients import Clients
 from perftrend.dashboard.middleware.rate_limit import BodyLimit, Buckets, RateLimit

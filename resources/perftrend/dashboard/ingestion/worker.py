@@ -1,9 +1,13 @@
-"""Background ingestion of the reported builds, one after the other.
+"""Background ingestion of the reported builds, one after the other, and of the builds in a watched folder.
 
 Each build is ingested by ``./run ingest`` in its own process: the memory that it needs is freed with it, and
 a crash does not stop the dashboard. If the source lacks files of the build, the ingestion is retried later,
 because Jenkins reports builds before all their files exist. A per-patch test in progress is ingested
 periodically until it has ended.
+
+A build in the watched folder counts as complete if none of its files has changed between two scans. If it was
+ingested too early because its writer paused, the store accepts nothing of it. Its ingestion is requested
+again after it has changed.
 """
 
 from __future__ import annotations
@@ -16,16 +20,24 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
 from pydantic import SecretStr
 
+from perftrend.archive import patch_report
+from perftrend.archive.fetch.builds import ArchivedBuild, BuildFilter
+from perftrend.archive.fetch.ingest import KnownBuilds
+from perftrend.archive.fetch.tree import Disk, TreeSource
+from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.ingestion.routes import MOST_WAITING
+from perftrend.errors import ArchiveError, ServiceError, explain
 from perftrend.settings import PREFIX, Settings, names, variable
 from perftrend.store.ingestions import Ingestion, IngestionState
 
@@ -48,8 +60,12 @@ _LONGEST_MESSAGE = 500
 _STORED = re.compile(r"\b[1-9][0-9]* (?:new|known|in progress)\b")
 _GIVEN = ("store", "fetch.", "jenkins.")
 """The only settings that are passed to the job."""
+_MOST_FILES = 20_000
+_EVERYTHING = BuildFilter()
 
 Command = Callable[[Ingestion], Sequence[str]]
+BuildState: TypeAlias = frozenset[tuple[str, int, int]]
+"""The files of a build with their sizes in bytes and the times of their last changes in ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +120,6 @@ def work_once(site: AppContext, ending: threading.Event, *, command: Command | N
     return True
 
 
-def _is_in_progress(site: AppContext, task: Ingestion, now: datetime) -> bool:
-    """Return whether a build is a per-patch test that may continue; an aborted one never has an end."""
-    patch_test = site.store.patch_tests.of_build(task.job, task.build)
-    return patch_test is not None and not patch_test.ended and now - task.asked < LONGEST_POLL
-
-
 def command_of(task: Ingestion) -> Sequence[str]:
     """Return the command that ingests one build; its job is escaped, because the option is a pattern."""
     return [
@@ -134,6 +144,77 @@ def environment_of(settings: Settings, own: Mapping[str, str] = os.environ) -> d
             if value is not None and value != ():
                 given[variable(name)] = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return given
+
+
+def folder_watcher(site: AppContext) -> AbstractContextManager[None]:
+    """Watch the folder of the settings, if there is one, until the dashboard stops."""
+    return run_in_background(site, watch_folder)
+
+
+def watch_folder(site: AppContext, ending: threading.Event) -> None:
+    """Scan the folder periodically until the event is set."""
+    folder = site.settings.dashboard.watch_folder
+    if folder is None:
+        return
+    watched = BuildFolder(folder)
+    while not ending.is_set():
+        try:
+            request_ingestion(site, watched)
+        except (ArchiveError, ServiceError) as error:
+            # The folder, or its file system, may become available again, and a stray file be moved.
+            LOG.error("watched folder: %s", explain(error))
+        ending.wait(site.settings.dashboard.watch_s)
+
+
+def request_ingestion(site: AppContext, watched: BuildFolder) -> None:
+    """Request the ingestion of the builds of a folder that are complete and new.
+
+    :raises ServiceError: if the folder cannot be read.
+    """
+    known = KnownBuilds(lambda: nullcontext(site.store))
+    for build in watched.complete():
+        if known.has(build):
+            watched.mark_processed(build)
+            continue
+        ingestion, _ = site.store.ingestions.request(
+            build.job, build.number, now=datetime.now(UTC), most=MOST_WAITING, source=build.location
+        )
+        if ingestion is not None:
+            watched.mark_processed(build)
+    known.note_versions()
+
+
+class BuildFolder:
+    """The builds of a folder, with their states at the last scan."""
+
+    def __init__(self, folder: Path) -> None:
+        self._source = TreeSource(Disk(folder))
+        self._seen: dict[str, BuildState] = {}
+        self._processed: dict[str, BuildState] = {}
+
+    def complete(self) -> Iterator[ArchivedBuild]:
+        """Yield the builds that have not changed since the last scan and were not processed in this state.
+
+        :raises ServiceError: if the folder cannot be read.
+        """
+        before, self._seen = self._seen, {}
+        for build in self._source.builds(_EVERYTHING):
+            state = _state_of(Path(build.location))
+            if state is None:
+                continue
+            self._seen[build.location] = state
+            if state == before.get(build.location) and state != self._processed.get(build.location):
+                yield build
+
+    def mark_processed(self, build: ArchivedBuild) -> None:
+        """Skip a build until it changes."""
+        self._processed[build.location] = self._seen[build.location]
+
+
+def _is_in_progress(site: AppContext, task: Ingestion, now: datetime) -> bool:
+    """Return whether a build is a per-patch test that may continue; an aborted one never has an end."""
+    patch_test = site.store.patch_tests.of_build(task.job, task.build)
+    return patch_test is not None and not patch_test.ended and now - task.asked < LONGEST_POLL
 
 
 def _run(
@@ -195,3 +276,25 @@ def _last_line(file: BinaryIO) -> str:
     lines = file.read().decode(errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "")
     return " ".join(last.removeprefix("perftrend: ").split())[:_LONGEST_MESSAGE]
+
+
+def _state_of(folder: Path) -> BuildState | None:
+    """Return the state of the files of a build; None: it is to be skipped, or changes during the scan."""
+    found = set()
+    try:
+        # The rounds of a per-patch test in progress change all the time; its report is replaced whole.
+        report = folder / patch_report.PLACE
+        for path in [report] if report.is_file() else folder.rglob("*"):
+            if path.name == UNSTORED_MARK:
+                # The job that measures it enters it in the store itself.
+                return None
+            status = path.lstat()
+            found.add((str(path.relative_to(folder)), status.st_size, status.st_mtime_ns))
+            if len(found) > _MOST_FILES:
+                LOG.error(
+                    "watched folder: %s contains more than %d files; it is ignored", folder, _MOST_FILES
+                )
+                return None
+    except OSError:
+        return None
+    return frozenset(found) or None

@@ -10,7 +10,7 @@ import pytest
 from perftrend.archive.fetch import tree
 from perftrend.archive.ingestion import UNSTORED_MARK
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.ingestion.folder import BuildFolder, request_ingestion
+from perftrend.dashboard.ingestion.worker import BuildFolder, request_ingestion
 from perftrend.errors import ServiceError
 from perftrend.model import Run
 from perftrend.store.ingestions import IngestionState
