@@ -22,8 +22,8 @@ from perftrend.analysis.query import parse
 from perftrend.clients.mail import address
 from perftrend.clients.webhook import check_url
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.triage.messages import targets_of
 from perftrend.dashboard.triage.models import Number
+from perftrend.dashboard.triage.notifications import targets_of
 from perftrend.errors import PerftrendError
 from perftrend.store.alerts import Alert, Override, Rules
 

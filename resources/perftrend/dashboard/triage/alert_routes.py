@@ -25,10 +25,9 @@ from perftrend.dashboard.triage.alert_models import (
     OverrideEdit,
     OverrideView,
 )
-from perftrend.dashboard.triage.delivery import delivery_problem
 from perftrend.dashboard.triage.dry_runs import DryRuns
-from perftrend.dashboard.triage.messages import name_of
 from perftrend.dashboard.triage.models import LARGEST_NUMBER
+from perftrend.dashboard.triage.notifications import delivery_problem, name_of
 from perftrend.errors import UsageError
 from perftrend.store.alerts import Alert, Override, Rules
 from perftrend.store.edits import EditResult

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 
 from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.triage.delivery import deliver
 from perftrend.dashboard.triage.evaluation import evaluate
+from perftrend.dashboard.triage.notifications import deliver
 from perftrend.errors import StoreError, explain
 from perftrend.store import Store
 

@@ -18,7 +18,7 @@ from perftrend.dashboard.background import defect
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.alert_models import DryRun, NightView, WouldNotify
 from perftrend.dashboard.triage.alert_scan import history_of, watches_of
-from perftrend.dashboard.triage.messages import name_of
+from perftrend.dashboard.triage.notifications import name_of
 from perftrend.errors import PerftrendError, StoreError, UsageError, explain
 from perftrend.store.alerts import Alert
 from perftrend.store.tiles import StoredTrace

@@ -26,7 +26,7 @@ from perftrend.analysis.alerts import (
 )
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage.alert_scan import ScanResult, look, watches_of
-from perftrend.dashboard.triage.messages import payload_of, targets_of
+from perftrend.dashboard.triage.notifications import payload_of, targets_of
 from perftrend.store import Store
 from perftrend.store.alerts import Night, Span
 

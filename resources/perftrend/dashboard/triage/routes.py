@@ -16,7 +16,6 @@ from perftrend.dashboard.auth import Editor, Role, Viewer
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.dashboard.triage.delivery import MOST_ATTEMPTS
 from perftrend.dashboard.triage.models import (
     LARGEST_NUMBER,
     EditedItems,
@@ -26,6 +25,7 @@ from perftrend.dashboard.triage.models import (
     TriagePage,
     Undo,
 )
+from perftrend.dashboard.triage.notifications import MOST_ATTEMPTS
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
 from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
 from perftrend.store.edits import BulkEditResult

@@ -15,8 +15,6 @@ from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import MOST_IDS
-from perftrend.dashboard.triage.delivery import is_given_up
-from perftrend.dashboard.triage.messages import name_of
 from perftrend.dashboard.triage.models import (
     CommitView,
     FinderView,
@@ -26,6 +24,7 @@ from perftrend.dashboard.triage.models import (
     SentView,
     TraceView,
 )
+from perftrend.dashboard.triage.notifications import is_given_up, name_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding

@@ -15,8 +15,8 @@ from perftrend.clients.gerrit import ReviewVerdict
 from perftrend.clients.mail import MailRefusedError
 from perftrend.clients.webhook import Webhooks
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage import DeliveryCounts, alert_worker, deliver, messages
-from perftrend.dashboard.triage.delivery import channels_of, delivery_problem
+from perftrend.dashboard.triage import DeliveryCounts, alert_worker, deliver, notifications
+from perftrend.dashboard.triage.notifications import channels_of, delivery_problem
 from perftrend.errors import ServiceError, SettingsError, UsageError
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -163,7 +163,7 @@ def test_what_was_sent_is_in_the_activity_log(told: Nights) -> None:
 def test_nobody_gets_a_mail_twice() -> None:
     rules = Rules("all", "", action="mail", target=" a@b.c, d@e.f;a@b.c ,")
 
-    assert ["a@b.c", "d@e.f"] == messages.targets_of(rules)
+    assert ["a@b.c", "d@e.f"] == notifications.targets_of(rules)
 
 
 def test_two_senders_send_each_message_once(nights: Nights) -> None:
@@ -205,7 +205,7 @@ def test_gerrit_is_told_of_a_whole_commit_only(told: Nights) -> None:
 
 
 def test_text_says_what_where_and_how_much(told: Nights) -> None:
-    text = messages.text(message_of(told).payload, "https://perf.example.org/triage/1")
+    text = notifications.message_text(message_of(told).payload, "https://perf.example.org/triage/1")
 
     assert f"{TESTBED}: regression at 000000000000, 2 traces." == text.splitlines()[0]
     assert "- a mrr: " in text
@@ -217,7 +217,7 @@ def test_html_escapes_what_tests_are_called(told: Nights) -> None:
     payload = dict(message_of(told).payload)
     payload["traces"] = [{**payload["traces"][0], "name": "<script>"}]
 
-    assert "<script>" not in messages.html(payload)
+    assert "<script>" not in notifications.message_html(payload)
 
 
 def test_testbed_is_evaluated_only_when_something_has_changed(

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage.messages import name_of
+from perftrend.dashboard.triage.notifications import name_of
 from perftrend.model import TraceKey
 from perftrend.store.alerts import Alert, Rules, TriageEdit
 from tests.unit.dashboard.conftest import signed_in, token_of
