@@ -40,7 +40,7 @@ from perftrend.dashboard.pages import NAVIGATION, environment
 from perftrend.dashboard.response_cache.cache import ResponseCache
 from perftrend.dashboard.triage import alert_routes
 from perftrend.dashboard.triage import routes as triage
-from perftrend.dashboard.triage.alert_worker import watchman
+from perftrend.dashboard.triage.evaluation import watchman
 from perftrend.store.deadlines import patience
 
 ROUTERS: tuple[APIRouter, ...] = (

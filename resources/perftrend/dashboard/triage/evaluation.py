@@ -1,14 +1,20 @@
-"""Evaluation of a testbed: findings of the alerts become items, and messages to send.
+"""Evaluation of testbeds by the alerts: findings become items, and messages to send.
 
 The slow part, reading and analysing the traces, is first and outside of any transaction. Then everything is
 entered in one transaction. Therefore a process may be killed at any point, and two may evaluate one testbed
 at the same time: each finding is entered once, and each message is put into the outbox once.
+
+The background worker evaluates each testbed again after new runs or edits of alerts, or if it has been
+without runs for long enough to be reported, and sends the messages that are due.
 """
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,12 +30,19 @@ from perftrend.analysis.alerts import (
     distinct,
     match_findings,
 )
+from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.catalog import Catalog
+from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.alert_scan import ScanResult, look, watches_of
-from perftrend.dashboard.triage.notifications import payload_of, targets_of
+from perftrend.dashboard.triage.notifications import deliver, payload_of, targets_of
+from perftrend.errors import StoreError, explain
 from perftrend.store import Store
 from perftrend.store.alerts import Night, Span
 
+LOG = logging.getLogger(__name__)
+
+LOOK_S = 30.0
+"""Interval of the checks of the worker for work."""
 _ATTEMPTS = 3
 """An evaluation starts again if an alert is edited meanwhile."""
 
@@ -52,6 +65,16 @@ class EvaluationResult:
     """When to evaluate again even without new runs, because the testbed counts as stopped then."""
     is_stale: bool = False
     """Whether nothing was changed: another process knew more runs, or an alert was edited meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedScan:
+    """A completed evaluation."""
+
+    state: Hashable
+    """Evaluated state of the testbed."""
+    silent_from: datetime | None
+    """When to repeat it without new data; None: only if there is new data."""
 
 
 def evaluate(
@@ -93,6 +116,84 @@ def evaluate(
             if all(versions.get(watch.alert.identity) == watch.alert.version for watch in watches):
                 return _enter(night, seen, now=moment)
     return EvaluationResult(is_stale=True)
+
+
+def watchman(site: AppContext) -> AbstractContextManager[None]:
+    """Evaluate testbeds and send the messages of the alerts, in the background."""
+    return run_in_background(site, evaluate_and_deliver)
+
+
+def evaluate_and_deliver(site: AppContext, ending: threading.Event) -> None:
+    """Evaluate testbeds and send messages until the event is set."""
+    seen: dict[str, CompletedScan] = {}
+    while not ending.is_set():
+        for testbed in site.store.tiles.testbeds():
+            if ending.is_set():
+                return
+            _survive(site, testbed, seen)
+        sent = deliver(site.store, site.settings, ending=ending)
+        if sent.sent or sent.failed:
+            LOG.info("alerts: %d messages sent, %d not", sent.sent, sent.failed)
+        ending.wait(LOOK_S)
+
+
+def look_at(site: AppContext, testbed: str, seen: dict[str, CompletedScan]) -> bool:
+    """Evaluate a testbed, unless nothing has changed since the last evaluation.
+
+    :param seen: the last evaluation of each testbed; is updated.
+    :returns: whether it was evaluated.
+    """
+    now = datetime.now(UTC)
+    state = _state(site.store, testbed, now)
+    last = seen.get(testbed)
+    if last and last.state == state and (last.silent_from is None or now <= last.silent_from):
+        return False
+    outcome = evaluate(
+        site.store,
+        site.catalog,
+        testbed,
+        now,
+        outliers=site.settings.analysis.outliers,
+        give_way=site.traffic.give_way_callback(),
+    )
+    if not outcome.is_stale:
+        seen[testbed] = CompletedScan(state, outcome.silent_from)
+    if outcome.new or outcome.closed or outcome.reopened:
+        LOG.info(
+            "alerts on %s: %d new, %d closed, %d reopened",
+            testbed,
+            outcome.new,
+            outcome.closed,
+            outcome.reopened,
+        )
+    return True
+
+
+def columns_of(finding: Finding) -> dict[str, Any]:
+    """Return the columns of a finding in the store."""
+    span = span_of(finding.range)
+    return {
+        "last_good": span.last_good,
+        "last_good_revision": span.last_good_revision,
+        "first_changed": span.first_changed,
+        "first_changed_revision": span.first_changed_revision,
+        **finding.numbers,
+    }
+
+
+def range_of(span: Span) -> SuspectRange:
+    """Return the range of commits of a stored span."""
+    return SuspectRange(
+        MeasuredCommit(span.last_good, span.last_good_revision),
+        MeasuredCommit(span.first_changed, span.first_changed_revision),
+    )
+
+
+def span_of(span: SuspectRange) -> Span:
+    """Return the stored span of a range of commits."""
+    return Span(
+        span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision
+    )
 
 
 def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult:
@@ -188,28 +289,24 @@ def _update_item(night: Night, item: int, *, now: datetime) -> bool:
     return False
 
 
-def columns_of(finding: Finding) -> dict[str, Any]:
-    """Return the columns of a finding in the store."""
-    span = span_of(finding.range)
-    return {
-        "last_good": span.last_good,
-        "last_good_revision": span.last_good_revision,
-        "first_changed": span.first_changed,
-        "first_changed_revision": span.first_changed_revision,
-        **finding.numbers,
-    }
+def _survive(site: AppContext, testbed: str, seen: dict[str, CompletedScan]) -> None:
+    """Evaluate a testbed; log errors, except those of the store."""
+    try:
+        look_at(site, testbed, seen)
+    except StoreError:
+        raise
+    except Exception as error:
+        # A defect on one testbed must not stop all alerts.
+        LOG.exception("alerts on %s: %s: %s", testbed, type(error).__name__, explain(error))
 
 
-def range_of(span: Span) -> SuspectRange:
-    """Return the range of commits of a stored span."""
-    return SuspectRange(
-        MeasuredCommit(span.last_good, span.last_good_revision),
-        MeasuredCommit(span.first_changed, span.first_changed_revision),
-    )
-
-
-def span_of(span: SuspectRange) -> Span:
-    """Return the stored span of a range of commits."""
-    return Span(
-        span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision
-    )
+def _state(store: Store, testbed: str, now: datetime) -> Hashable:
+    """Return the state that an evaluation depends on, except for the time."""
+    alerts = [alert for alert in store.alerts.all() if alert.rules.enabled]
+    mute = [
+        (each.alert, each.trace)
+        for each in store.alerts.overrides()
+        if each.muted_until is not None and each.muted_until > now
+    ]
+    versions = tuple((alert.identity, alert.version) for alert in alerts)
+    return store.tiles.axis(testbed).version, versions, tuple(mute)

@@ -15,7 +15,7 @@ from perftrend.clients.gerrit import ReviewVerdict
 from perftrend.clients.mail import MailRefusedError
 from perftrend.clients.webhook import Webhooks
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage import DeliveryCounts, alert_worker, deliver, notifications
+from perftrend.dashboard.triage import DeliveryCounts, deliver, evaluation, notifications
 from perftrend.dashboard.triage.notifications import channels_of, delivery_problem
 from perftrend.errors import ServiceError, SettingsError, UsageError
 from perftrend.settings import Settings
@@ -223,28 +223,28 @@ def test_html_escapes_what_tests_are_called(told: Nights) -> None:
 def test_testbed_is_evaluated_only_when_something_has_changed(
     nights: Nights, alert: Alert, site: AppContext
 ) -> None:
-    seen: dict[str, alert_worker.CompletedScan] = {}
+    seen: dict[str, evaluation.CompletedScan] = {}
 
-    assert [True, False] == [alert_worker.look_at(site, TESTBED, seen) for _ in range(2)]
+    assert [True, False] == [evaluation.look_at(site, TESTBED, seen) for _ in range(2)]
     nights.measure(1)
-    assert alert_worker.look_at(site, TESTBED, seen)
+    assert evaluation.look_at(site, TESTBED, seen)
     nights.store.alerts.add(Rules("more", ""), user="ann")
-    assert alert_worker.look_at(site, TESTBED, seen)
+    assert evaluation.look_at(site, TESTBED, seen)
     nights.store.invalidations.add(nights.store.runs(TESTBED, last=1)[0], "a fan failed", author="ann")
-    assert alert_worker.look_at(site, TESTBED, seen)
+    assert evaluation.look_at(site, TESTBED, seen)
 
 
 def test_testbed_is_looked_at_again_when_it_has_fallen_silent(nights: Nights, site: AppContext) -> None:
-    seen: dict[str, alert_worker.CompletedScan] = {}
+    seen: dict[str, evaluation.CompletedScan] = {}
     soon = datetime.now(UTC) - nights.now + timedelta(hours=1)
     rules = Rules("runs", "", change=0.9, silent_hours=soon / timedelta(hours=1) + 1)
     nights.store.alerts.add(rules, user="ann")
 
-    assert [True, False] == [alert_worker.look_at(site, TESTBED, seen) for _ in range(2)]
+    assert [True, False] == [evaluation.look_at(site, TESTBED, seen) for _ in range(2)]
     last = seen[TESTBED]
     assert last.silent_from is not None
     seen[TESTBED] = replace(last, silent_from=datetime.now(UTC) - timedelta(seconds=1))
-    assert alert_worker.look_at(site, TESTBED, seen)
+    assert evaluation.look_at(site, TESTBED, seen)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +320,9 @@ def test_watchman_makes_items_and_ends_when_told(
         ending.set()
         return DeliveryCounts(0, 0)
 
-    monkeypatch.setattr(alert_worker, "deliver", last)
+    monkeypatch.setattr(evaluation, "deliver", last)
 
-    alert_worker.evaluate_and_deliver(site, ending)
+    evaluation.evaluate_and_deliver(site, ending)
 
     assert [1] == delivered
     assert 1 == len(nights.items())
@@ -342,8 +342,8 @@ def test_defect_with_one_testbed_does_not_stop_the_others(
         ending.set()
 
     monkeypatch.setattr(type(nights.store.tiles), "testbeds", lambda _: ["a", "b"])
-    monkeypatch.setattr(alert_worker, "look_at", look_at)
+    monkeypatch.setattr(evaluation, "look_at", look_at)
 
-    alert_worker.evaluate_and_deliver(site, ending)
+    evaluation.evaluate_and_deliver(site, ending)
 
     assert ["a", "b"] == looked
