@@ -14,7 +14,6 @@ from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, bands, draw_lines
-from perftrend.dashboard.explore.markers import markers, notes
 from perftrend.dashboard.explore.models import (
     AxisPoint,
     CommitModel,
@@ -28,7 +27,7 @@ from perftrend.dashboard.explore.models import (
     Value,
     ZoomModel,
 )
-from perftrend.dashboard.explore.presenter import DrawingDetails, relative
+from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import TESTBED, Window, open_window
 from perftrend.errors import FormulaError

@@ -23,9 +23,9 @@ from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context, usual_testbed
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
-from perftrend.dashboard.explore.markers import happenings
 from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.explore.plot_data import encode_plot
+from perftrend.dashboard.explore.presenter import happenings
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
