@@ -1,12 +1,16 @@
-"""The endpoints for users: signing in and out, API tokens (``/users``), ``/me`` and the log ``/activity``."""
+"""The endpoints for users: signing in and out, API tokens (``/users``), ``/me`` and the log ``/activity``.
+
+Their request and response bodies precede them.
+"""
 
 from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
+from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse
 
 from perftrend.dashboard.auth import (
@@ -19,35 +23,98 @@ from perftrend.dashboard.auth import (
     current_user,
 )
 from perftrend.dashboard.auth.authorization import identity_of
-from perftrend.dashboard.auth.models import (
-    ActivityLog,
-    MadeToken,
-    Myself,
-    NewToken,
-    RoleName,
-    SignedOut,
-    TokenEntry,
-    Users,
-)
 from perftrend.dashboard.auth.oidc import HOME, Provider, SignInRefusedError
-from perftrend.dashboard.auth.roles import Role
+from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role
 from perftrend.dashboard.auth.tokens import LONGEST_DAYS, new_token
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ServiceError
+from perftrend.store.activity import ActivityEntry
 from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
 
 router = APIRouter()
 
+RoleName = Literal["viewer", "editor", "admin"]
 RequestAuthenticator = Annotated[Authenticator, Depends(authenticator_of)]
 QueryText = Annotated[str, Query(max_length=4096)]
 # PostgreSQL cannot store NUL in text, so no entry contains it.
 Filter = Annotated[str | None, Query(max_length=255, pattern="^[^\\x00]*$")]
 _NO_STORE = {"Cache-Control": "no-store"}
 _LOST = "this sign-in belongs to another browser, was used before or took too long; sign in again"
+
+
+class NewToken(BaseModel):
+    """A request for an API token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAXIMUM_NAME - 10)]
+    """What the token is for, such as ``nightly-2n-clx``."""
+    role: RoleName = "viewer"
+    days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 90
+    """How long the token is valid."""
+
+
+class TokenEntry(BaseModel):
+    """An API token without its secret."""
+
+    key: str
+    """Public identifier of the token: the part between the underscores."""
+    name: str
+    role: RoleName
+    owner: str
+    """The user who created the token."""
+    made: datetime
+    expires: datetime
+    used: datetime | None
+    """Time of the last use, to the minute."""
+    revoked: datetime | None
+    revoked_by: str
+    state: Literal["valid", "expired", "revoked"]
+
+
+class MadeToken(BaseModel):
+    """A newly created token."""
+
+    token: str
+    """The token itself. It is not shown again."""
+    entry: TokenEntry
+
+
+class Users(BaseModel):
+    """The users with a role, and the API tokens."""
+
+    public: bool
+    """Whether users may read without signing in."""
+    admins: list[str]
+    """Names, and groups as ``group:NAME``; users who sign in and are not in a list are viewers."""
+    editors: list[str]
+    tokens: list[TokenEntry]
+    """Newest first."""
+
+
+class Myself(BaseModel):
+    """The user of the request."""
+
+    name: str
+    role: RoleName
+    signed_in: bool
+
+
+class SignedOut(BaseModel):
+    """The result of signing out."""
+
+    provider: str
+    """URL for signing out at the provider as well; empty: not needed or not available."""
+
+
+class ActivityLog(BaseModel):
+    """Changes that users made, newest first."""
+
+    acts: list[ActivityEntry]
+    before: int | None
+    """Value of the parameter ``before`` for the next older page; None: there are no older entries."""
 
 
 @router.get("/sign-in", status_code=303, response_class=RedirectResponse)
