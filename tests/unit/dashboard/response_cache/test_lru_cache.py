@@ -6,9 +6,8 @@ import pytest
 
 from perftrend.dashboard.auth import Role
 from perftrend.dashboard.response_cache.answers import Answer
-from perftrend.dashboard.response_cache.cache import OVERHEAD, CachedResponse, LruCache
+from perftrend.dashboard.response_cache.cache import OVERHEAD, CachedResponse, DataVersion, LruCache
 from perftrend.dashboard.response_cache.cache_key import CacheKey, Reader
-from perftrend.dashboard.response_cache.version import DataVersion
 
 READER = Reader(Role.VIEWER, signed_in=False, has_forms=False, has_session=False, is_here=False)
 ROOM = 100 * OVERHEAD

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from perftrend.dashboard.response_cache.version import SingleFlight
+from perftrend.dashboard.response_cache.cache import SingleFlight
 
 
 class Work:

@@ -9,7 +9,7 @@ from typing import Any
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.background import run_in_background
-from perftrend.dashboard.response_cache.version import LONGEST_S, DataVersion, VersionTracker
+from perftrend.dashboard.response_cache.cache import LONGEST_S, DataVersion, VersionTracker
 from perftrend.store import Store
 
 BEHIND_S = 1.0
