@@ -47,7 +47,7 @@ from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store import store as storing
 from perftrend.store.tiles import POINTS, StoredTrace, TileColumn, newest, writer
-from perftrend.store.tiles.values import Ids
+from perftrend.store.tiles.reader import Ids
 
 SIZES = ((100_000, 1000),)
 FULL = (1_000_000, 200)

@@ -16,7 +16,7 @@ from perftrend.model import Samples, TraceKey
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
 from perftrend.store.tiles import TileColumn, writer
-from perftrend.store.tiles.values import Ids
+from perftrend.store.tiles.reader import Ids
 
 WITH_RESULTS = 2
 """The number of newest nights, whose results are in the store as well."""

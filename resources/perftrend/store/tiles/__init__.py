@@ -6,12 +6,14 @@ and can be rebuilt at any time; see ``docs/method/tiles.rst``.
 
 from perftrend.store.tiles.axes import Axis
 from perftrend.store.tiles.columns import TileColumn, common, revision_of
-from perftrend.store.tiles.points import Points, coarsen
+from perftrend.store.tiles.reader import StoredTrace
 from perftrend.store.tiles.scales import (
     COARSEST,
     FACTOR,
     POINTS,
+    Points,
     Tile,
+    coarsen,
     columns_of_point,
     newest,
     points_of,
@@ -19,7 +21,6 @@ from perftrend.store.tiles.scales import (
     validate_tile,
 )
 from perftrend.store.tiles.tiles import Tiles
-from perftrend.store.tiles.traces import StoredTrace
 
 __all__ = [
     "COARSEST",

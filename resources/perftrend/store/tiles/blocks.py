@@ -2,7 +2,7 @@
 
 A row of ``tiles`` holds one tile of 64 traces with neighbouring ids as float64, little-endian: all points of
 the first trace, all of the second, … At the scales above 0 a point is four numbers, see
-:mod:`perftrend.store.tiles.points`. A row ends with the last point at which one of its traces has a value; a
+:mod:`perftrend.store.tiles.scales`. A row ends with the last point at which one of its traces has a value; a
 block without values has no row.
 
 With a row for each trace, a night would change 100,000 of them for 8 bytes each. In blocks it writes some
@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Samples
 from perftrend.store.schema import tiles, traces
-from perftrend.store.tiles.points import PLANES
+from perftrend.store.tiles.scales import PLANES
 
 LAYOUT = 1
 """Version of the layout of rows; tiles of another version are rebuilt."""

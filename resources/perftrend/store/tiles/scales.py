@@ -1,9 +1,13 @@
-"""Tiles and their scales: the points of a tile, and the navigation between tiles.
+"""Scales: the tiles of each, the navigation between them, and the points, which show the envelope in plots.
 
 A tile has 128 points. At scale 0 a point is one column: one commit, see
 :mod:`perftrend.store.tiles.columns`. At each further scale, up to 5, a point covers four points of the
 scale before, so 4^scale columns. Tiles and points are counted from the beginning of time, and only the
 newest tile of a scale may be short.
+
+A point of scale 0 is the value of a trace in a column: the value of its run, or the average of the values
+of its runs. A point of a coarser scale has the average, the least, the greatest and the number of the
+values that it covers. All are float64; NaN where there is no value at all.
 
 Source: "Skia Perf: Design", sections Architecture and Navigating. It states the factor 4, and also that the
 number of the tile is divided by two when zooming out. Four keeps the columns in view, so it is used here.
@@ -13,13 +17,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from perftrend.errors import UsageError
+from perftrend.model import Samples
 
 POINTS = 128
 """Points of a tile."""
 FACTOR = 4
 """Points of a scale that one point of the next scale covers."""
 COARSEST = 5
+PLANES = 4
+"""Average, least, greatest, number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,26 @@ class Tile:
         return tile_of(column, self.scale - 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Points of n traces, each array of the shape (n, points)."""
+
+    mean: Samples
+    least: Samples
+    greatest: Samples
+    count: NDArray[np.int64]
+    """Columns with a value; 0 where the others are NaN."""
+
+    @classmethod
+    def of(cls, planes: Samples) -> Points:
+        """Return the points of an array of :func:`fold`.
+
+        :param planes: shape (points, 4, n).
+        """
+        mean, least, greatest, number = (np.ascontiguousarray(planes[:, plane].T) for plane in range(PLANES))
+        return cls(mean, least, greatest, np.nan_to_num(number).astype(np.int64))
+
+
 def validate_tile(scale: int, number: int) -> Tile:
     """Return the requested tile, such as that of a URL.
 
@@ -102,3 +132,51 @@ def columns_of_point(scale: int) -> int:
 def points_of(columns: int, scale: int) -> int:
     """Return the number of points of an axis at a scale; the last point may cover fewer columns."""
     return -(-columns // columns_of_point(scale))
+
+
+def coarsen(values: Samples, scale: int) -> Points:
+    """Return the points of a scale over values that no tile has, such as those of several testbeds.
+
+    :param values: shape (n, columns), NaN for holes.
+    """
+    planes = planes_of(values.T)
+    for _ in range(scale):
+        planes = fold(planes)
+    return Points.of(planes)
+
+
+def planes_of(values: Samples) -> Samples:
+    """Return values of scale 0 in the form of coarser points.
+
+    :param values: shape (columns, n), NaN for holes.
+    :returns: shape (columns, 4, n).
+    """
+    number = np.where(np.isnan(values), np.nan, 1.0)
+    return np.stack((values, values, values, number), axis=1)
+
+
+def fold(planes: Samples) -> Samples:
+    """Return the points of the next scale.
+
+    :param planes: shape (points, 4, n), beginning with the first point of a coarse one; the last may
+        have fewer than four.
+    :returns: shape (⌈points / 4⌉, 4, n).
+    """
+    points, _, traces = planes.shape
+    coarse = -(-points // FACTOR)
+    if points < coarse * FACTOR:
+        filling = np.full((coarse * FACTOR - points, PLANES, traces), np.nan)
+        planes = np.concatenate((planes, filling))
+    four = planes.reshape(coarse, FACTOR, PLANES, traces)
+    mean, number = four[:, :, 0], np.nan_to_num(four[:, :, 3])
+    least = np.fmin.reduce(four[:, :, 1], axis=1)
+    greatest = np.fmax.reduce(four[:, :, 2], axis=1)
+    total = number.sum(axis=1)
+    empty = total == 0
+    total[empty] = np.nan
+    # Relative to the least, so that equal values have exactly their average.
+    with np.errstate(over="ignore", invalid="ignore"):
+        above = np.nan_to_num(mean - least[:, np.newaxis], nan=0.0, posinf=np.finfo(float).max)
+        average = least + (above * (number / total[:, np.newaxis])).sum(axis=1)
+    average = np.clip(average, least, greatest)
+    return np.stack((average, least, greatest, total), axis=1)

@@ -14,14 +14,12 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.model import Result, Run, Samples
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import runs, tile_axes, tile_runs, tiles
-from perftrend.store.tiles import axes, traces
+from perftrend.store.tiles import axes, reader
 from perftrend.store.tiles import writer as making
 from perftrend.store.tiles.axes import Axis
 from perftrend.store.tiles.columns import TileColumn, common
-from perftrend.store.tiles.points import Points
-from perftrend.store.tiles.reader import planes_at, values_at
-from perftrend.store.tiles.scales import Tile, points_of
-from perftrend.store.tiles.traces import StoredTrace
+from perftrend.store.tiles.reader import StoredTrace, planes_at, values_at
+from perftrend.store.tiles.scales import Points, Tile, points_of
 
 
 class Tiles:
@@ -58,7 +56,7 @@ class Tiles:
     def traces(self, *, after: int = 0) -> list[StoredTrace]:
         """Return the traces with ids greater than ``after``, sorted by id."""
         with self._read_transaction() as connection:
-            return traces.traces_after(connection, after)
+            return reader.traces_after(connection, after)
 
     def values(self, axis: Axis, ids: Sequence[int] | NDArray[np.int64], columns: range) -> Samples:
         """Return the values of traces in consecutive columns.
@@ -118,7 +116,7 @@ class Tiles:
     def results(self, trace_id: int, column: TileColumn) -> list[tuple[Run, Result]]:
         """Return the runs behind a point of scale 0, each with its result and all replicates."""
         with self._read_transaction() as connection:
-            return traces.results_in(connection, trace_id, column)
+            return reader.results_in(connection, trace_id, column)
 
     def samples(
         self, ids: Sequence[int], columns: Sequence[TileColumn]
@@ -130,7 +128,7 @@ class Tiles:
         :returns: by the id of the trace and the position of the column; omits points without replicates.
         """
         with self._read_transaction() as connection:
-            return traces.samples_in(connection, ids, columns)
+            return reader.samples_in(connection, ids, columns)
 
     def remake(self, progress: Callable[[str, int, int], None] | None = None) -> None:
         """Build all tiles that are missing or not trusted; correct tiles are not changed.

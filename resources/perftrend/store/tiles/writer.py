@@ -21,9 +21,8 @@ from perftrend.store.tiles import axes, blocks
 from perftrend.store.tiles.axes import AxisState
 from perftrend.store.tiles.blocks import BLOCK, Sheet
 from perftrend.store.tiles.columns import AxisEntry, TileColumn
-from perftrend.store.tiles.points import fold, planes_of
-from perftrend.store.tiles.scales import COARSEST, FACTOR, POINTS, columns_of_point
-from perftrend.store.tiles.values import range_of, values_of
+from perftrend.store.tiles.reader import range_of, values_of
+from perftrend.store.tiles.scales import COARSEST, FACTOR, POINTS, columns_of_point, fold, planes_of
 
 AT_ONCE = 8
 """Maximum number of runs without a column that the transaction of a late run adds to the tiles."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, rows
-from perftrend.store.tiles import StoredTrace, traces
+from perftrend.store.tiles import StoredTrace, reader
 
 KEYS = (
     TraceKey.of(testbed="1n", test="64B-1c-ip4", metric="mrr"),
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.parametrize("at_once", [1, 3, 5000])
 def test_all_of_a_trace_is_read(store: Store, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "_AT_ONCE", at_once)
+    monkeypatch.setattr(reader, "_AT_ONCE", at_once)
     found = {trace.key: trace for trace in store.tiles.traces()}
 
     assert {
