@@ -41,7 +41,7 @@ from perftrend.dashboard.response_cache.cache import ResponseCache
 from perftrend.dashboard.triage import alert_routes
 from perftrend.dashboard.triage import routes as triage
 from perftrend.dashboard.triage.evaluation import watchman
-from perftrend.store.deadlines import patience
+from perftrend.store.connection import patience
 
 ROUTERS: tuple[APIRouter, ...] = (
     static.router,

@@ -13,7 +13,7 @@ from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import json_of
 from perftrend.errors import StoreError
-from perftrend.store.deadlines import patience
+from perftrend.store.connection import patience
 
 router = APIRouter()
 

@@ -1,4 +1,4 @@
-"""Connections to the store's database, readable messages for its errors, and detection of its changes.
+"""Connections to the store's database: deadlines, readable messages for errors, and detection of changes.
 
 SQLite runs in WAL mode: readers and one writer do not wait for each other, and committed
 transactions survive a kill at any moment. A writer acquires its lock when its transaction begins,
@@ -6,14 +6,24 @@ so that two writers queue instead of failing when the second one writes.
 
 PostgreSQL lets writers work concurrently. If that could cause a deadlock or a duplicate,
 :func:`alone` serializes them. A connection that the server has closed is replaced before it is used.
+
+A job can wait a minute for the database: a night's results are worth it. A user who waits for a page cannot.
+So a request sets a deadline, and all database access in it, at any depth, has only the time that is left::
+
+    with patience(30.0):
+        site.store.runs(testbed)
+
+The deadline is part of the context (:mod:`contextvars`). It applies to the threads that serve the request,
+but not to background threads.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 import zlib
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import ceil
@@ -31,10 +41,11 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from perftrend import command_to_install
 from perftrend.errors import StoreError, StoreFullError, UnstorableError
-from perftrend.store.deadlines import remaining_s
 
 BUSY_S = 60
 """How long a writer without a deadline waits for another one: a run is written in well under a second."""
+LEAST_S = 0.5
+"""Minimum time, even after the deadline: a working database needs less."""
 
 _CONNECTIONS = 20
 """Idle connections that a process retains: as many as a busy dashboard has readers."""
@@ -48,6 +59,7 @@ follow it."""
 _POSTGRESQL = "postgresql+psycopg"
 _COMMITS = "perftrend_commits"
 _IS_COUNTED = ContextVar("is_counted", default=True)
+_END: ContextVar[float | None] = ContextVar("end", default=None)
 
 _HINTS = {
     "SQLITE_FULL": "the disk is full; free some space and run again",
@@ -63,6 +75,22 @@ _DISK_FULL = "53100"
 """SQLSTATE of PostgreSQL for a full disk."""
 _CANCELED = "57014"
 """SQLSTATE of PostgreSQL for a statement that exceeded its timeout."""
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Set a deadline for all waits for the database in the block."""
+    token = _END.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def remaining_s() -> float | None:
+    """Return how long the database may take from now on, at least :data:`LEAST_S`; None if unlimited."""
+    end = _END.get()
+    return None if end is None else max(end - time.monotonic(), LEAST_S)
 
 
 class Commits:

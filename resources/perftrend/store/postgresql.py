@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from perftrend.store.deadlines import remaining_s
+from perftrend.store.connection import remaining_s
 
 _T = TypeVar("_T")
 

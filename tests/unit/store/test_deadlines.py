@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import StoreError
-from perftrend.store import Store, connection, deadlines, postgresql
-from perftrend.store.connection import BUSY_S, engine_of, read_transaction, write_transaction
-from perftrend.store.deadlines import LEAST_S, remaining_s
+from perftrend.store import Store, connection, postgresql
+from perftrend.store.connection import (
+    BUSY_S,
+    LEAST_S,
+    engine_of,
+    read_transaction,
+    remaining_s,
+    write_transaction,
+)
 
 pytestmark = pytest.mark.sqlite
 
@@ -36,9 +42,9 @@ def test_transaction_waits_for_others_as_long_as_its_user_has_time(
             return int(opened.exec_driver_sql("PRAGMA busy_timeout").scalar())
 
     assert BUSY_S * 1000 == waits_ms()
-    with deadlines.patience(5.0):
+    with connection.patience(5.0):
         assert 4000 < waits_ms() <= 5000
-        with deadlines.patience(1.0):
+        with connection.patience(1.0):
             assert waits_ms() <= 1000
     # The connection is the same one, out of the pool.
     assert BUSY_S * 1000 == waits_ms()
@@ -46,26 +52,26 @@ def test_transaction_waits_for_others_as_long_as_its_user_has_time(
 
 
 def test_database_that_somebody_keeps_locked_is_told_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadlines, "LEAST_S", 0.01)
+    monkeypatch.setattr(connection, "LEAST_S", 0.01)
     with Store.open(place) as store, closing(sqlite3.connect(place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with deadlines.patience(0.01), pytest.raises(StoreError, match="another process has locked it"):
+        with connection.patience(0.01), pytest.raises(StoreError, match="another process has locked it"):
             store.annotations.add("0" * 40, "text", user="ann")
         assert [] == store.annotations.newest(1)
         other.execute("ROLLBACK")
 
-        with deadlines.patience(0.01):
+        with connection.patience(0.01):
             assert "text" == store.annotations.add("0" * 40, "text", user="ann").text
 
 
 def test_who_has_spent_the_time_still_gets_a_little() -> None:
-    with deadlines.patience(1e-9):
+    with connection.patience(1e-9):
         assert LEAST_S == remaining_s()
 
 
 def test_nobody_is_hurried_who_has_not_said_so() -> None:
     seen = []
-    with deadlines.patience(1.0):
+    with connection.patience(1.0):
         other = threading.Thread(target=lambda: seen.append(remaining_s()))
         other.start()
         other.join()
