@@ -25,10 +25,9 @@ from typing import Self
 from perftrend.builds import commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
-from perftrend.builds.measurement import measure
+from perftrend.builds.measurement import Work, install, measure
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
-from perftrend.builds.work import Work, install
 from perftrend.clients.git import Address, Repository
 from perftrend.errors import BuildError, PerftrendError, SettingsError
 from perftrend.files import acquire_lock
