@@ -16,7 +16,6 @@ Relative paths start from the working directory.
 
 from __future__ import annotations
 
-from perftrend.settings.places import FILE_VARIABLE, PREFIX, variable
 from perftrend.settings.sections import (
     AnalysisSettings,
     BisectSettings,
@@ -34,7 +33,7 @@ from perftrend.settings.sections import (
     TrialSettings,
     TriggerSettings,
 )
-from perftrend.settings.tree import NO_SOAK, Settings, names
+from perftrend.settings.tree import FILE_VARIABLE, NO_SOAK, PREFIX, Settings, names, variable
 
 __all__ = [
     "FILE_VARIABLE",

@@ -1,19 +1,20 @@
-"""The tree of all settings, and the checks that their values agree."""
+"""The tree of all settings, the places that it is read from, and the messages for wrong values."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.settings.places import FILE_VARIABLE, GivenSettings, fields
 from perftrend.settings.sections import (
     STRICT,
     AnalysisSettings,
@@ -33,6 +34,13 @@ from perftrend.settings.sections import (
     TriggerSettings,
 )
 from perftrend.settings.values import Folder, Number, Place, Seconds, Text, Words
+
+PREFIX = "PERFTREND_"
+FILE_VARIABLE = f"{PREFIX}SETTINGS"
+"""The variable that names the YAML file if ``--settings`` is not given."""
+
+SettingPath = tuple[str, ...]
+"""The path of a setting in the tree: ``("trial", "duration_s")``."""
 
 FORMER_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -164,9 +172,154 @@ class Settings(BaseModel):
         return settings
 
 
+class GivenSettings:
+    """Values by the full path of their setting, each with the place that it came from.
+
+    :param root: the model of the whole tree.
+    :param former: the present name of each setting that was renamed, by its former name.
+    """
+
+    def __init__(self, root: type[BaseModel], former: Mapping[str, str]) -> None:
+        self._fields = _fields(root)
+        self._names = [".".join(path) for path in self._fields]
+        self._tables = {
+            path: field for path, field in self._fields.items() if get_origin(field.annotation) is dict
+        }
+        self._former = {tuple(old.split(".")): tuple(new.split(".")) for old, new in former.items()}
+        self._values: dict[SettingPath, Any] = {}
+        self._sources: dict[SettingPath, str] = {}
+
+    def read_file(self, file: Path) -> None:
+        """Read the values of a YAML file."""
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsError(
+                f"settings file {file}: {error.strerror}; give one that can be read"
+            ) from None
+        except yaml.MarkedYAMLError as error:
+            raise SettingsError(
+                f"settings file {file} is not valid YAML: {_without_content(error)}"
+            ) from None
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            # Bytes that are not UTF-8, a date such as 2024-13-01, or too many nested brackets.
+            raise SettingsError(
+                f"settings file {file} is not valid YAML: {' '.join(str(error).split())}"
+            ) from None
+        self._store_value((), content, f"settings file {file}")
+
+    def read_environment(self, environment: Mapping[str, str]) -> None:
+        """Read the values of environment variables with the prefix."""
+        variables = {variable(name): tuple(name.split(".")) for name in self._names}
+        variables |= {variable(".".join(path)): path for path in self._former}
+        for name, value in environment.items():
+            if not name.startswith(PREFIX) or name == FILE_VARIABLE:
+                continue
+            if name not in variables:
+                choices = nearest(name, [*map(variable, self._names), FILE_VARIABLE])
+                raise SettingsError(f"environment: no setting has the variable {name}{choices}")
+            if value.strip():
+                self._store_value(variables[name], value, f"environment variable {name}")
+
+    def read_command_line(self, overrides: Mapping[str, Any]) -> None:
+        """Read the values of options; reject secrets, because all users of a machine see command lines."""
+        for name, value in overrides.items():
+            path = tuple(name.split("."))
+            if value is not None and self._is_secret(path):
+                raise SettingsError(
+                    f"command line: {name} would be seen by every user of this machine; "
+                    f"give it by {variable(name)} or in the settings file"
+                )
+            if value is not None:
+                self._store_value(path, value, "command line")
+
+    def tree(self) -> dict[str, Any]:
+        """Return the values, nested like the root.
+
+        A table retains the defaults of its other keys; null removes one of them.
+        """
+        nested: dict[str, Any] = {}
+        for path, value in self._values.items():
+            place = nested
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            place[path[-1]] = value
+        for (*sections, name), field in self._tables.items():
+            place = nested
+            for section in sections:
+                place = place.get(section, {})
+            if name in place:
+                merged = {**field.default, **place[name]}
+                place[name] = {key: value for key, value in merged.items() if value is not None}
+        return nested
+
+    def source(self, *path: str) -> str:
+        """Return the place that a setting came from."""
+        return self._sources.get(path, "defaults")
+
+    def explain(self, error: ValidationError) -> str:
+        """Return the place of the first wrong value, the value, and the expected form, as a message."""
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = tuple(str(part) for part in first["loc"])
+        # A location continues into the value: item 2 of a list, the branch of an alternative.
+        path = next(place[:length] for length in range(len(place), -1, -1) if place[:length] in self._values)
+        expected = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        shown = self._format_value(path, self._values[path])
+        return f"{self.source(*path)}: {'.'.join(path)}{shown}; it {expected}"
+
+    def _store_value(self, path: SettingPath, value: object, source: str) -> None:
+        """Store a value under its path; split sections and tables, so that places merge key by key."""
+        path = self._former.get(path, path)
+        if path in self._tables:
+            for key, item in _table(".".join(path), value, source).items():
+                self._values[*path, str(key)] = item
+                self._sources[*path, str(key)] = source
+        elif path in self._fields:
+            if self._sources.get(path) == source:
+                raise SettingsError(
+                    f"{source}: {'.'.join(path)} is given by its former name, too; remove one"
+                )
+            self._values[path] = value
+            self._sources[path] = source
+        elif any(known[: len(path)] == path for known in self._fields):
+            # A section whose every line is a comment is empty.
+            if not isinstance(value, Mapping | None):
+                where = ".".join(path) or "the top"
+                raise SettingsError(
+                    f"{source}: {where}{self._format_value(path, value)}; give a table of settings"
+                )
+            for key, item in (value or {}).items():
+                self._store_value((*path, str(key)), item, source)
+        else:
+            name = ".".join(path)
+            raise SettingsError(f"{source}: no setting is named {name!r}{nearest(name, self._names)}")
+
+    def _format_value(self, path: SettingPath, value: object) -> str:
+        """Return a wrong value as text, unless it is a secret or may contain one."""
+        if path and any(known[: len(path)] == path and self._is_secret(known) for known in self._fields):
+            return " cannot be used (not shown: it may be secret)"
+        without_login = re.sub(r"//[^@\s]*@", "//…@", repr(value))
+        return f" is {without_login}"
+
+    def _is_secret(self, path: SettingPath) -> bool:
+        """Return whether a setting is a secret, which the tree omits when it is written."""
+        return path in self._fields and bool(self._fields[path].exclude)
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.replace(".", "_").upper()
+
+
 def names() -> list[str]:
     """Return the full name of every setting, in the order of the tree."""
-    return [".".join(path) for path in fields(Settings)]
+    return [".".join(path) for path in _fields(Settings)]
+
+
+@cache
+def _fields(root: type[BaseModel]) -> dict[SettingPath, FieldInfo]:
+    """Return every setting by its path, in the order of the tree."""
+    return dict(_walk(root))
 
 
 def _require_agreement(settings: Settings, given: GivenSettings) -> None:
@@ -189,3 +342,34 @@ def _require_agreement(settings: Settings, given: GivenSettings) -> None:
             f"{given.source(*path)}: soak.total_duration_s is {soak.total_duration_s:g}; it should be at "
             f"least soak.trial_duration_s, {soak.trial_duration_s:g}"
         )
+
+
+def _walk(section: type[BaseModel], path: SettingPath = ()) -> Iterator[tuple[SettingPath, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _walk(kind, (*path, name))
+        else:
+            yield (*path, name), field
+
+
+def _table(name: str, value: object, source: str) -> Mapping[Any, Any]:
+    if isinstance(value, Mapping):
+        return value
+    words = value.split() if isinstance(value, str) else [""]
+    pairs = [word.partition("=") for word in words]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise SettingsError(
+            f"{source}: {name} is {value!r}; give key=value, with a space between two of them"
+        )
+    return {key: item for key, _, item in pairs}
+
+
+def _without_content(error: yaml.MarkedYAMLError) -> str:
+    """Return where and why a file is not valid YAML, without the line itself: it may contain a secret."""
+    # YAML reads a secret that begins with ! or * as a tag or an alias, and quotes it.
+    problem = re.sub(
+        r"(tag|alias|anchor|handle) ['\"].*", r"\1 (put the value between quotes)", error.problem or ""
+    )
+    mark = error.problem_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
