@@ -1,18 +1,24 @@
-"""The folder of a bisection's report: a page, the same as JSON, the message and the console's text.
+"""The folder of a bisection's report: a page with plots, JSON, the message and the console's text.
 
 The page is plain HTML with a separate style sheet, so that it displays under Jenkins's policy for artifacts.
 The JSON has everything that the message and the page show, and all samples. It has no NaN, so a value that
 does not exist is null.
+
+A plot has the average of each measurement over git's order of commits. A bar below the values shows, for each
+commit, the final probability that it changed something. It is SVG without scripts and inline styles, which
+Jenkins forbids on artifact pages: class names leave colours to the style sheet.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.model import BuildMeasurement, finite
-from perftrend.report.bisect import plot, texts
+from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.messages import console, message
 from perftrend.report.bisect.texts import effects, measurements
@@ -27,11 +33,23 @@ from perftrend.report.folder import (
     style,
     write_files,
 )
-from perftrend.text import excerpt, line, plain
+from perftrend.scale import Scale, padded_range
+from perftrend.text import excerpt, line, plain, value
 
 DOCUMENT = "bisection.json"
 FORMAT = "perftrend-bisection-report-1"
 """The first key of the document; the number is increased if a key changes its meaning."""
+WIDTH, HEIGHT, BOTTOM = 960, 230, 170
+"""Size of the picture, and the bottom of the values; the belief is below."""
+MARGIN = 24
+BARS = 40
+"""Height of a bar for certainty."""
+MOST_PLOTS = 6
+_LEAST_SPAN = 0.04
+"""Minimum height, relative to the middle: noise of a tenth of a per cent looks flat."""
+_LEAST_PROBABILITY = 0.005
+_NARROWEST, _WIDEST = 2.0, 24.0
+"""Limits of the width of a commit's bar."""
 
 
 def write(directory: Path, report: BisectReport) -> Path:
@@ -48,39 +66,6 @@ def files(report: BisectReport) -> dict[str, str]:
         MESSAGE: message(report),
         CONSOLE: console(report),
     }
-
-
-def _page(report: BisectReport) -> str:
-    return render(
-        "bisection.html",
-        title="Bisection",
-        run=f"{plain(report.job)}/{report.build}",
-        started=report.started,
-        finished=report.finished,
-        subject=report.subject,
-        report=report,
-        sentence=texts.sentence(report),
-        state="fail" if report.regressed else "pass" if report.outcome.kind is OutcomeKind.FOUND else "open",
-        outcome=report.outcome.kind,
-        culprits=[
-            {
-                "name": texts.among(report, each.commits),
-                "author": texts.author(report, each.commits[0]) if len(each.commits) == 1 else "",
-                "commits": each.commits,
-                "diff": excerpt(report.diffs.get(each.commits[0], ())) if len(each.commits) == 1 else (),
-                "rows": effects(report, each),
-            }
-            for each in report.outcome.culprits
-        ],
-        measured=measurements(report, report.tests),
-        last_lines=excerpt(report.last_lines),
-        picture=plot,
-        plots=plot.plots(report),
-        belief=[texts.suspicion(report, each) for each in report.outcome.belief],
-        searched=texts.search_scope(report),
-        notes=texts.notes(report),
-        command=line(report.command),
-    )
 
 
 def document(report: BisectReport) -> dict[str, Any]:
@@ -117,6 +102,71 @@ def document(report: BisectReport) -> dict[str, Any]:
         "command": plain(report.command) or None,
         "archive": plain(report.archive) or None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One measurement."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One test in coordinates of the picture."""
+
+    test: str
+    dots: tuple[Dot, ...]
+    failed: tuple[Dot, ...]
+    """Failed measurements, at the bottom."""
+    changes: tuple[tuple[float, float], ...]
+    """Left edges and widths of the named commits."""
+    bars: str
+    """The belief, as a path in SVG's notation."""
+    low: str
+    high: str
+
+
+def plots(report: BisectReport) -> list[Plot]:
+    """Draw the tests that changed the most, or the first ones."""
+    moved = (test for culprit in report.outcome.culprits for test in report.affected_tests(culprit))
+    chosen = list(dict.fromkeys([*moved, *report.tests]))[:MOST_PLOTS]
+    return [_plot(report, test) for test in chosen]
+
+
+def _page(report: BisectReport) -> str:
+    return render(
+        "bisection.html",
+        title="Bisection",
+        run=f"{plain(report.job)}/{report.build}",
+        started=report.started,
+        finished=report.finished,
+        subject=report.subject,
+        report=report,
+        sentence=texts.sentence(report),
+        state="fail" if report.regressed else "pass" if report.outcome.kind is OutcomeKind.FOUND else "open",
+        outcome=report.outcome.kind,
+        culprits=[
+            {
+                "name": texts.among(report, each.commits),
+                "author": texts.author(report, each.commits[0]) if len(each.commits) == 1 else "",
+                "commits": each.commits,
+                "diff": excerpt(report.diffs.get(each.commits[0], ())) if len(each.commits) == 1 else (),
+                "rows": effects(report, each),
+            }
+            for each in report.outcome.culprits
+        ],
+        measured=measurements(report, report.tests),
+        last_lines=excerpt(report.last_lines),
+        picture={"width": WIDTH, "height": HEIGHT, "bottom": BOTTOM, "margin": MARGIN},
+        plots=plots(report),
+        belief=[texts.suspicion(report, each) for each in report.outcome.belief],
+        searched=texts.search_scope(report),
+        notes=texts.notes(report),
+        command=line(report.command),
+    )
 
 
 def _culprit(report: BisectReport, culprit: Culprit) -> dict[str, Any]:
@@ -177,3 +227,51 @@ def _measurement(measured: BuildMeasurement) -> dict[str, Any]:
         "variant": measured.variant,
         "disturbed": plain(measured.disturbed) or None,
     }
+
+
+def _plot(report: BisectReport, test: str) -> Plot:
+    history = report.state.history
+    averages = [
+        (each.commit, sum(values) / len(values) if values else None)
+        for each in report.state.measured
+        for values in [each.values[test].samples if test in each.values else ()]
+        if values or test in each.failed
+    ]
+    valid = [average for _, average in averages if average is not None]
+    low, high = padded_range(valid, least_span=_LEAST_SPAN) if valid else (0.0, 1.0)
+    y = Scale(low, high, BOTTOM - MARGIN, MARGIN)
+    step = (WIDTH - 2 * MARGIN) / max(len(history.commits), 1)
+    unit = line(report.any_samples(test).unit)
+
+    def x(commit: str) -> float:
+        return round(MARGIN + step * (history.index(commit) + 1), 1)
+
+    def dot(commit: str, average: float | None) -> Dot:
+        text = "failed" if average is None else value(average, unit)
+        height = round(y(low if average is None else average), 1)
+        return Dot(x(commit), height, f"{texts.commit(report, commit)}: {text}")
+
+    width = min(max(step, _NARROWEST), _WIDEST)
+    return Plot(
+        test=line(test),
+        dots=tuple(dot(*each) for each in averages if each[1] is not None),
+        failed=tuple(dot(*each) for each in averages if each[1] is None),
+        changes=tuple(
+            (round(x(commit) - width / 2, 1), round(width, 1))
+            for culprit in report.outcome.culprits
+            for commit in culprit.commits
+        ),
+        bars="".join(_bars(report, x, width)),
+        low=value(low, unit),
+        high=value(high, unit),
+    )
+
+
+def _bars(report: BisectReport, x: Callable[[str], float], width: float) -> Iterator[str]:
+    base = HEIGHT - MARGIN / 2
+    for suspected in report.outcome.belief:
+        if suspected.probability < _LEAST_PROBABILITY:
+            continue
+        height = round(suspected.probability * BARS, 1)
+        for commit in suspected.commits:
+            yield f"M{x(commit) - width / 2:.1f} {base}v{-height}h{width:.1f}v{height}z"
