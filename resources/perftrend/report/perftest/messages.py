@@ -17,8 +17,7 @@ from collections.abc import Iterator, Sequence
 from perftrend.perftest import PatchFinding, PatchTestVerdict
 from perftrend.report import csit_console
 from perftrend.report.perftest import texts
-from perftrend.report.perftest.contents import PerftestReport
-from perftrend.report.perftest.texts import PatchTestRow
+from perftrend.report.perftest.texts import PatchTestRow, PerftestReport
 from perftrend.text import align, excerpt, format_count, line
 
 ROOM = 10_000

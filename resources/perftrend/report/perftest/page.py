@@ -25,8 +25,8 @@ from perftrend.report.folder import (
     write_files,
 )
 from perftrend.report.perftest import texts
-from perftrend.report.perftest.contents import PerftestReport
 from perftrend.report.perftest.messages import console, message
+from perftrend.report.perftest.texts import PerftestReport
 from perftrend.text import excerpt, plain
 
 DOCUMENT = "perftest.json"
