@@ -9,9 +9,8 @@ Source: "Trend Analysis", sections Trend Compliance and Common Patterns.
 
 from perftrend.report.mails.changes import reportable
 from perftrend.report.mails.content import Links
-from perftrend.report.mails.files import NAMES, write, write_failed_job
+from perftrend.report.mails.delivery import NAMES, send, send_failed_job, write, write_failed_job
 from perftrend.report.mails.record import FILES, MailRecord, PendingRuns
-from perftrend.report.mails.smtp import send, send_failed_job
 
 __all__ = [
     "FILES",

@@ -14,7 +14,7 @@ from perftrend import console, errors
 from perftrend.clients.mail import MailServer
 from perftrend.model import Run
 from perftrend.report import mails
-from perftrend.report.mails.smtp import Judged
+from perftrend.report.mails.delivery import Judged
 from perftrend.settings import Settings
 
 
