@@ -9,17 +9,21 @@ output.
 
 from perftrend.analysis.alerts.detectors import METHODS, ChangeSize, Detector, changes_of
 from perftrend.analysis.alerts.dry_run import DryRunResult, NightReport, replay_nights
-from perftrend.analysis.alerts.finding_matches import (
+from perftrend.analysis.alerts.findings import (
+    Finding,
     FindingGroup,
+    FindingKind,
     FindingMatches,
     KnownFinding,
+    MeasuredCommit,
+    SuspectRange,
+    Threshold,
     common_range,
     distinct,
     group_findings,
     match_findings,
     match_known,
 )
-from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange, Threshold
 from perftrend.analysis.alerts.history import TraceHistory, find_measuring_jobs, findings_of, silent_traces
 
 __all__ = [

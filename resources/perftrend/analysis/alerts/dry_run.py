@@ -11,13 +11,17 @@ from functools import partial
 from typing import TypeAlias
 
 from perftrend.analysis.alerts.detectors import Detector
-from perftrend.analysis.alerts.finding_matches import (
+from perftrend.analysis.alerts.findings import (
+    Finding,
+    FindingKind,
     FindingMatches,
     KnownFinding,
+    MeasuredCommit,
+    SuspectRange,
+    Threshold,
     common_range,
     match_findings,
 )
-from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange, Threshold
 from perftrend.analysis.alerts.history import TraceHistory, findings_of, silences_of
 
 Between: TypeAlias = Callable[[], object]

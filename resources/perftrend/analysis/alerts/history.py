@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.alerts.detectors import ChangeSize, Detector, changes_of
-from perftrend.analysis.alerts.finding_matches import KnownFinding
-from perftrend.analysis.alerts.findings import Finding, FindingKind, MeasuredCommit, SuspectRange
+from perftrend.analysis.alerts.findings import (
+    Finding,
+    FindingKind,
+    KnownFinding,
+    MeasuredCommit,
+    SuspectRange,
+)
 from perftrend.analysis.reportable_changes import MOVED_RUNS, WATCHED_RUNS
 from perftrend.model import Better, Samples
 
