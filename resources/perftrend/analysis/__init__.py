@@ -7,8 +7,8 @@ confidence in a change, ``name_patterns`` classifies its course, ``noise`` estim
 trace without changes, and ``step_fits`` fits a step to a window around each commit.
 """
 
+from perftrend.analysis.change_details import NamedChange, Pattern, name_patterns
 from perftrend.analysis.change_evidence import ChangeShape, shape_of
-from perftrend.analysis.change_patterns import NamedChange, Pattern, name_patterns
 from perftrend.analysis.compliance import (
     WEEK_RUNS,
     WEEK_RUNS_ONE_TESTBED,

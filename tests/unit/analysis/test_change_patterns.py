@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perftrend.analysis.change_patterns import NamedChange, Pattern, name_patterns
+from perftrend.analysis.change_details import NamedChange, Pattern, name_patterns
 from perftrend.errors import SettingsError
 from perftrend.model import Better, Direction, Samples
 
