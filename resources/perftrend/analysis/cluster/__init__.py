@@ -12,17 +12,20 @@ from perftrend.analysis.cluster.clustering import (
     CUTOFF,
     DEFAULT_K,
     MINIMUM_SIDE,
+    SMALLEST_DEVIATION,
     Cluster,
     Clustering,
     LeftOut,
+    NormalisedTraces,
+    Unusable,
     ValueCount,
     centroid_step,
     find_clusters,
+    normalise,
     parameter_summary,
     t_statistic,
 )
 from perftrend.analysis.cluster.kmeans import KMeans, Seeding, automatic_k, k_means
-from perftrend.analysis.cluster.normalisation import SMALLEST_DEVIATION, NormalisedTraces, Unusable, normalise
 from perftrend.analysis.cluster.triage import (
     FINGERPRINT_SIZE,
     ClusterDecision,
