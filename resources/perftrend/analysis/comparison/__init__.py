@@ -8,8 +8,7 @@ excludes far-off observations, and ``predict`` predicts one more observation.
 """
 
 from perftrend.analysis.comparison.decide import Comparison, Conclusion, DecisionRule, compare
-from perftrend.analysis.comparison.estimation import fit_without_outliers
-from perftrend.analysis.comparison.layouts import Layouts
+from perftrend.analysis.comparison.estimation import Layouts, fit_without_outliers
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model, Prediction, best_point, predict, two_steps
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels

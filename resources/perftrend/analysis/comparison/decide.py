@@ -8,7 +8,7 @@ shape, such as two speeds (:mod:`.estimation`). The outcome is
 
 * a regression or a progression, if the order of measuring shows a difference, the central interval of the
   posterior excludes zero, and the difference is at least as probable to exceed the threshold as not; if
-  each build was measured in several layouts, they must not explain it either (:mod:`.layouts`);
+  each build was measured in several layouts, they must not explain it either (:mod:`.estimation`);
 * no difference, if the whole interval is within the threshold on both sides;
 * else undecided, which is not a statement about the patch: the result includes how large a difference would
   have been shown. The outcome is also undecided if observations were excluded and a build has fewer than
@@ -36,11 +36,12 @@ import numpy as np
 from perftrend import errors
 from perftrend.analysis.comparison.estimation import (
     Estimate,
+    Layouts,
+    compare_layouts,
     estimate_size,
     fit_kernels,
     fit_without_outliers,
 )
-from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
 from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels

@@ -19,7 +19,7 @@ from perftrend.analysis.comparison import (
     compare,
     levels,
 )
-from perftrend.analysis.comparison.layouts import Layouts, compare_layouts
+from perftrend.analysis.comparison.estimation import Layouts, compare_layouts
 
 DESIGN = Design(maximum_rounds=16)
 
