@@ -8,11 +8,10 @@ excludes far-off observations, and ``predict`` predicts one more observation.
 """
 
 from perftrend.analysis.comparison.decide import Comparison, Conclusion, DecisionRule, compare
+from perftrend.analysis.comparison.distributions import FarOff, Mixture, NoiseGrid, Sizes
 from perftrend.analysis.comparison.estimation import Layouts, fit_without_outliers
-from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model, Prediction, best_point, predict, two_steps
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
-from perftrend.analysis.comparison.priors import FarOff, NoiseGrid, Sizes
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.analysis.comparison.stopping_rule import (
     decision_probability,

@@ -34,6 +34,7 @@ from statistics import NormalDist
 import numpy as np
 
 from perftrend import errors
+from perftrend.analysis.comparison.distributions import Mixture, NoiseGrid, Sizes
 from perftrend.analysis.comparison.estimation import (
     Estimate,
     Layouts,
@@ -42,10 +43,8 @@ from perftrend.analysis.comparison.estimation import (
     fit_kernels,
     fit_without_outliers,
 )
-from perftrend.analysis.comparison.mixture import Mixture
 from perftrend.analysis.comparison.model import Model
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
-from perftrend.analysis.comparison.priors import NoiseGrid, Sizes
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.model import Better
 

@@ -43,11 +43,18 @@ from statistics import NormalDist, fmean, variance
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import Mixture, log_sum
+from perftrend.analysis.comparison.distributions import (
+    LEVEL_DEVIATION,
+    STEPS_OF_COMMITS,
+    FarOff,
+    Mixture,
+    NoiseGrid,
+    Sizes,
+    log_sum,
+)
 from perftrend.analysis.comparison.model import Model, Steps
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Floats, Levels, Observation
 from perftrend.analysis.comparison.paired_test import likelihood
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, NoiseGrid, Sizes
 from perftrend.analysis.significance import chance_of, quantile
 
 _HALVINGS = 12

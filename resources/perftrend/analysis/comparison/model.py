@@ -40,9 +40,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.comparison.mixture import Mixture, log_sum
+from perftrend.analysis.comparison.distributions import (
+    LEVEL_DEVIATION,
+    STEPS_OF_COMMITS,
+    FarOff,
+    Mixture,
+    NoiseGrid,
+    Sizes,
+    log_sum,
+)
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, STEPS_OF_COMMITS, FarOff, NoiseGrid, Sizes
 
 Steps = NDArray[np.bool_]
 

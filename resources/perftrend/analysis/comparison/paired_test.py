@@ -34,7 +34,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.distributions import log_sum
 from perftrend.analysis.comparison.observations import Floats
 
 _SIZES: Floats = 0.25 * np.power(1.06, np.arange(120, dtype=np.float64))

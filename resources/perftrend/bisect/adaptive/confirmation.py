@@ -20,7 +20,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.distributions import log_sum
 from perftrend.analysis.comparison.observations import Levels
 from perftrend.analysis.comparison.paired_test import (
     MeasurementPair,

@@ -24,10 +24,9 @@ from statistics import median
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import Mixture, log_sum
+from perftrend.analysis.comparison.distributions import LEVEL_DEVIATION, Mixture, log_sum
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
 from perftrend.analysis.comparison.paired_test import unfamiliar
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION
 
 _RATIO = 1.08
 _SIZES = 0.5 * _RATIO ** np.arange(78)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import Mixture, log_sum, normal_below
+from perftrend.analysis.comparison.distributions import Mixture, log_sum, normal_below
 from perftrend.analysis.comparison.observations import Floats, Levels
 from perftrend.bisect.adaptive.confirmation import Confirmation
 from perftrend.bisect.adaptive.noise_model import FLAT_VARIANCE, SIZES

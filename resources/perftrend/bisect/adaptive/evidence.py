@@ -23,10 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.distributions import FarOff, NoiseGrid, log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
-from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
 from perftrend.bisect.adaptive.noise_model import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
 
 _SURE, _MOST = 0.6, 6

@@ -24,9 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.distributions import LEVEL_DEVIATION, FarOff, NoiseGrid, log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels
-from perftrend.analysis.comparison.priors import LEVEL_DEVIATION, FarOff, NoiseGrid
 
 SIZES = np.array([3.0, 15.0, 150.0]) ** 2
 """Variances of a change's size, in squares of about per cent: small ones, large ones, and collapses."""

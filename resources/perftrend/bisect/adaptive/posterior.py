@@ -28,9 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.comparison.mixture import log_sum
+from perftrend.analysis.comparison.distributions import NoiseGrid, log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels, Observation, levels
-from perftrend.analysis.comparison.priors import NoiseGrid
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.density import Density
 from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood, ValueEvidence, average

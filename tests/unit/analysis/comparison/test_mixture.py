@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.comparison import Mixture
-from perftrend.analysis.comparison.mixture import log_sum, normal_below
+from perftrend.analysis.comparison.distributions import log_sum, normal_below
 
 
 def mixture(*parts: tuple[float, float, float]) -> Mixture:

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from perftrend.analysis.comparison.distributions import FarOff, NoiseGrid
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
-from perftrend.analysis.comparison.priors import FarOff, NoiseGrid
 from perftrend.bisect.adaptive.evidence import Hypotheses, ValueEvidence
 from perftrend.bisect.adaptive.noise_model import Field
 
