@@ -3,6 +3,10 @@
 The caller provides the rows by a :class:`RowSource`, which is the only input and is not changed. Formulas in
 a shortcut are evaluated in turn; a shortcut that contains itself is rejected.
 
+Functions of each row are applied to a large matrix block by block. No row depends on another one. The result
+is therefore the same as for the whole matrix, and temporary arrays fit into the processor's cache, whatever
+the size of the matrix.
+
 Source: "Skia Perf: Design", section Trace IDs.
 """
 
@@ -14,7 +18,6 @@ from typing import Protocol
 
 import numpy as np
 
-from perftrend.analysis.formula.blocks import by_rows
 from perftrend.analysis.formula.functions import FUNCTIONS, ArgumentKind, Function, Makes
 from perftrend.analysis.formula.ids import FormulaId, NormalId, StoredId
 from perftrend.analysis.formula.parser import parse
@@ -23,6 +26,9 @@ from perftrend.analysis.formula.rows import Rows, concatenate
 from perftrend.analysis.formula.tree import Call, Number, Text
 from perftrend.errors import FormulaError
 from perftrend.model import Samples, TraceKey
+
+_CELLS = 2**16
+"""Cells of one block: half a megabyte."""
 
 
 class RowSource(Protocol):
@@ -129,7 +135,7 @@ class _Evaluation:
             return Rows((str(call),), row[np.newaxis])
         more = "".join(f", {each}" for each in call.arguments[1:])
         names = [f"{call.function}({name}{more})" for name in operands[0]]
-        return Rows(names, by_rows(compute, operands[0].matrix, *numbers))
+        return Rows(names, _by_rows(compute, operands[0].matrix, *numbers))
 
     def fetch(self, call: Call) -> Rows:
         (text,) = (each.value for each in call.arguments if isinstance(each, Text))
@@ -167,6 +173,21 @@ class _Evaluation:
             return self.rows(held.formula)
         except FormulaError as error:
             raise _wrong(call, f"in the shortcut {identity}, {held}: {error.reason}") from None
+
+
+def _by_rows(compute: Callable[..., Samples], rows: Samples, *numbers: float) -> Samples:
+    """Compute a row from each row.
+
+    :param compute: receives some of the rows, and the numbers; returns as many rows.
+    :param rows: shape (rows, points).
+    :returns: the same shape.
+    """
+    result = np.empty_like(rows)
+    size = max(_CELLS // max(rows.shape[1], 1), 1)
+    for start in range(0, len(rows), size):
+        block = slice(start, start + size)
+        result[block] = compute(rows[block], *numbers)
+    return result
 
 
 def _wrong(call: Call, reason: str) -> FormulaError:
