@@ -251,24 +251,22 @@ def counts(sighting: SuspectedChange, significance: Significance) -> bool:
 
 
 def has_been_reported(
-    samples: Samples, change: Change, *, rule: ReportingRule, since: int | None = None, new_runs: int = 1
+    samples: Samples, change: Change, *, rule: ReportingRule, sighted: bool = False, new_runs: int = 1
 ) -> bool:
     """Whether an earlier analysis has reported a change.
 
     The partition of the earlier one may have seen its start up to two samples apart, if its new
     trend was nearer to today's than half of the step: otherwise the trend has moved on, which is reported.
-    The place of a sighting is less certain: its new trend must not have moved on, but any place since the
-    last confirmed change matches.
+    The place of a sighting is less certain: its new trend must not have moved on, but any place matches.
 
     :param samples: run averages, shape (n,), NaN if a run has none.
     :param change: a step of the partition of ``samples``, or what was sighted in them.
     :param rule: the parameters of all analyses.
-    :param since: if the sequential detector sighted the change, the first run after the last confirmed one.
+    :param sighted: whether the change was sighted by the sequential detector.
     :param new_runs: how many of the newest runs no earlier analysis has seen.
     """
     present = np.flatnonzero(np.isfinite(samples))
     rank = {position: index for index, position in enumerate(present.tolist())}
-    oldest = 0 if since is None else int(np.searchsorted(present, since)) - MOVED_RUNS
     if change.position == present[-1]:
         return False
 
@@ -276,8 +274,6 @@ def has_been_reported(
         moved = abs(rank[old.position] - rank[change.position])
         if old.direction is not change.direction or not moved:
             return old.direction is change.direction
-        if rank[old.position] < oldest:
-            return False
         return not _has_moved_on(old, change) if fuzzy else moved <= MOVED_RUNS and _near(old, change)
 
     first = max(rank[change.position] - MOVED_RUNS, 0)
@@ -286,7 +282,7 @@ def has_been_reported(
     for stop in reversed([stop for stop in stops if stop <= samples.size - new_runs]):
         earlier = findings(samples[:stop], rule)
         certain = [step for step, doubt in zip(earlier.steps, earlier.doubts, strict=True) if not doubt]
-        if any(same(old, fuzzy=since is not None) for old in certain):
+        if any(same(old, fuzzy=sighted) for old in certain):
             return True
         sighting = sight(samples[:stop], earlier, rule)
         old = as_change(sighting) if counts(sighting, rule.significance) else None

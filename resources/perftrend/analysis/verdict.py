@@ -227,7 +227,7 @@ def newest_outcome(
     if (
         seen
         and counts(sighting, rule.significance)
-        and not has_been_reported(series.samples, seen, rule=rule, since=found.confirmed, new_runs=new_runs)
+        and not has_been_reported(series.samples, seen, rule=rule, sighted=True, new_runs=new_runs)
     ):
         return Outcome(seen.direction.value), explanation
     suspected = (

@@ -140,24 +140,7 @@ def test_small_drop_is_sighted_before_the_partition_has_it_and_told_once() -> No
         seen = as_change(sighting)
         assert () == found.steps
         if seen and counts(sighting, RULE.significance):
-            news.append(not has_been_reported(samples[:stop], seen, rule=RULE, since=0))
-
-    assert len(news) > 1
-    assert [True, *[False] * (len(news) - 1)] == news
-
-
-def test_incident_that_was_reverted_does_not_hide_a_later_small_drop() -> None:
-    """By 10 deviations for ten runs; fifty runs later by 1.5."""
-    incident = [value - 10 for value in noise(10, seed=5)]
-    drop = [value - 1.5 for value in noise(20, seed=4)]
-    samples = np.array([*noise(40), *incident, *noise(50, seed=6), *drop])
-    news = []
-    for stop in range(101, samples.size + 1):
-        found = findings(samples[:stop], RULE)
-        sighting = sight(samples[:stop], found, RULE)
-        seen = as_change(sighting)
-        if seen and counts(sighting, RULE.significance):
-            news.append(not has_been_reported(samples[:stop], seen, rule=RULE, since=found.confirmed))
+            news.append(not has_been_reported(samples[:stop], seen, rule=RULE, sighted=True))
 
     assert len(news) > 1
     assert [True, *[False] * (len(news) - 1)] == news
@@ -184,8 +167,8 @@ def test_sighting_that_goes_on_is_news_again() -> None:
     lower = Change(34, 100.0, 94.0, Direction.REGRESSION)
     same = Change(33, 100.0, 97.2, Direction.REGRESSION)
 
-    assert has_been_reported(samples[:35], same, rule=RULE, since=0)
-    assert not has_been_reported(samples[:35], lower, rule=RULE, since=0)
+    assert has_been_reported(samples[:35], same, rule=RULE, sighted=True)
+    assert not has_been_reported(samples[:35], lower, rule=RULE, sighted=True)
 
 
 def test_watching_begins_after_the_last_confirmed_change() -> None:
