@@ -12,6 +12,7 @@ from perftrend import text
 from perftrend.text import NOTHING, plain
 
 _MINUS = "\N{MINUS SIGN}"
+_FORMULA = re.compile(r"[\s\x00\ufeff'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20|%]|[\t\r\n]")
 
 
 def value(number: float | None, unit: str = "") -> str:
@@ -53,7 +54,12 @@ def archive(place: str) -> str | Markup:
     return Markup("<code>{}</code>").format(plain(place))
 
 
-__all__ = ["FILTERS", "NOTHING", "archive", "commit", "moment", "percent", "plain", "value"]
+def as_cell(content: str) -> str:
+    """Return a text for a CSV file that spreadsheets do not evaluate as a formula."""
+    return f"'{content}" if _FORMULA.match(content) else content
+
+
+__all__ = ["FILTERS", "NOTHING", "archive", "as_cell", "commit", "moment", "percent", "plain", "value"]
 
 FILTERS: Mapping[str, Callable[..., object]] = {
     "value": value,

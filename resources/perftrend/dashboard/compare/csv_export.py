@@ -11,15 +11,13 @@ from perftrend.dashboard.compare.comparison import PairComparison
 from perftrend.dashboard.compare.models import SideEntry
 from perftrend.dashboard.compare.query import Question
 from perftrend.dashboard.compare.table import cell_of, sort_rows
-from perftrend.dashboard.formats import plain
+from perftrend.dashboard.formats import as_cell, plain
 
 _SIDE = ("trace", "value", "commit", "measured", "distance")
 HEADINGS = (
     "test", "column", "unit", "better", "signed", "ratio", "low", "high", "verdict",
     *(f"{side} {name}" for side in ("left", "right") for name in _SIDE),
 )  # fmt: skip
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Characters with which a text begins that spreadsheets evaluate as a formula."""
 
 
 def as_csv(comparison: PairComparison, requested: Question) -> str:
@@ -38,9 +36,9 @@ def _lines(comparison: PairComparison, requested: Question) -> Iterator[list[obj
         for column, pair in cells:
             cell = cell_of(comparison, ordered.shades, pair)
             yield [
-                _text(layout.rows[row]),
-                _text(layout.columns[column].name),
-                _text(cell.unit),
+                as_cell(plain(layout.rows[row])),
+                as_cell(plain(layout.columns[column].name)),
+                as_cell(plain(cell.unit)),
                 cell.better,
                 *(_exact(number) for number in (cell.signed, cell.ratio, cell.low, cell.high)),
                 cell.verdict,
@@ -50,7 +48,7 @@ def _lines(comparison: PairComparison, requested: Question) -> Iterator[list[obj
 
 
 def _side(side: SideEntry) -> Iterator[object]:
-    yield _text(side.trace)
+    yield as_cell(plain(side.trace))
     yield _exact(side.value)
     yield side.commit
     yield side.measured.isoformat().replace("+00:00", "Z") if side.measured else ""
@@ -59,8 +57,3 @@ def _side(side: SideEntry) -> Iterator[object]:
 
 def _exact(number: float | None) -> str:
     return "" if number is None else repr(number)
-
-
-def _text(text: str) -> str:
-    shown = plain(text)
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -16,7 +16,6 @@ from starlette.testclient import TestClient
 
 from perftrend.archive.ingestion import of_experiment
 from perftrend.dashboard.compare import comparison
-from perftrend.dashboard.compare.csv_export import _text
 from perftrend.dashboard.compare.query import Question, query_link_builder, rows_of
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 
@@ -197,10 +196,6 @@ def test_what_somebody_types_does_no_harm(client: TestClient, filled: Filled, fi
         answer = client.get(path, params=asked)
         assert answer.status_code in {200, 400, 422}
         assert "<script>alert" not in answer.text
-
-
-def test_text_that_a_spreadsheet_would_run_is_marked() -> None:
-    assert ["'=1+1", "'@x", "'-1", "64b"] == [_text(text) for text in ("=1+1", "@x", "-1", "64b")]
 
 
 def test_more_traces_than_can_be_compared_are_refused(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.dashboard.explore.csv_export import neutral
+from perftrend.dashboard.formats import as_cell
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ from perftrend.dashboard.explore.csv_export import neutral
     ],
 )
 def test_formula_of_a_spreadsheet_becomes_a_text(text: str) -> None:
-    assert neutral(text) == f"'{text}"
+    assert as_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", [",test=x,", "!norm(,a=b,)", "1a2b3c", "", "a=b"])
 def test_text_stays_as_it_is(text: str) -> None:
-    assert neutral(text) == text
+    assert as_cell(text) == text
