@@ -137,7 +137,7 @@ class Steps:
         end = time.monotonic() + self.timeout_s
         for command in commands:
             with self.log.open("ab") as log:
-                start = log.tell()
+                start = _log_command(command, log)
                 code = self._one(command, log, log, end)
             self._require_success(command, code, start)
 
@@ -148,7 +148,7 @@ class Steps:
         :raises TestbedError: if that is caused by this machine.
         """
         with self.log.open("ab") as log, tempfile.TemporaryFile(dir=self.log.parent) as printed:
-            start = log.tell()
+            start = _log_command(command, log)
             code = self._one(command, printed, log, time.monotonic() + self.timeout_s)
             printed.seek(0)
             shutil.copyfileobj(printed, log)
@@ -159,8 +159,6 @@ class Steps:
 
     def _one(self, command: Sequence[str], output: IO[bytes], log: IO[bytes], end: float) -> int | None:
         """Run one command and return its exit code, or None if it timed out."""
-        log.write(f"$ {shlex.join(command)}\n".encode(errors="replace"))
-        log.flush()
         self._require_program(command[0])
         ours, guards = _pipe()
         with ours:
@@ -258,6 +256,13 @@ def last_lines(log: Path, start: int = 0) -> tuple[str, ...]:
     plain = (_STEERING.sub("", line) for line in text.splitlines())
     lines = ("".join(sign for sign in line if sign.isprintable()).rstrip() for line in plain)
     return tuple(line[:_LONGEST_LINE] for line in lines if line)[-LAST_LINES:]
+
+
+def _log_command(command: Sequence[str], log: IO[bytes]) -> int:
+    """Write a command into a log, and return where its output begins, in bytes."""
+    log.write(f"$ {shlex.join(command)}\n".encode(errors="replace"))
+    log.flush()
+    return log.tell()
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:

@@ -48,11 +48,10 @@ def test_failed_installation_is_the_commits_fault(opened: Open, commit: str) -> 
 def test_fault_of_the_machine_in_an_earlier_attempt_is_not_that_of_this_one(
     opened: Open, commit: str, tmp_path: Path
 ) -> None:
-    """All attempts to install a commit are in the same log."""
+    """All attempts to install a commit are in the same log, and so are the commands themselves."""
     mark = tmp_path / "tried"
-    script = tmp_path / "install.sh"
-    script.write_text(f"test -e {mark} || echo 'dpkg frontend lock was locked' >&2; touch {mark}; exit 1")
-    command = [["sh", str(script)]]
+    script = f"test -e {mark} || echo 'dpkg frontend lock was locked' >&2; touch {mark}; exit 1"
+    command = [["sh", "-c", script]]
 
     with pytest.raises(TestbedError, match="another program installs packages"):
         install(opened, commit, install=command)
