@@ -120,13 +120,21 @@ def store_pending(
     if not folder.is_dir():
         return
     with hold_lock(folder / LOCK):
-        marks = folder.glob(f"*/{UNSTORED_MARK}")
-        for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
-            try:
-                run = _RUN.validate_json(path.read_bytes())
-                ingestion = ingest(store, run, path.parent / OUTPUT)
-            except (ArchiveError, UnstorableError, ValidationError) as error:
-                report(f"{path.parent}: the run is archived, but cannot be stored: {error}")
-            else:
-                yield ingestion
-            path.unlink()
+        try:
+            yield from _store_marked(store, folder, report)
+        finally:
+            # A job that waits for it notices, and locks a new one.
+            (folder / LOCK).unlink(missing_ok=True)
+
+
+def _store_marked(store: Store, folder: Path, report: Callable[[str], None]) -> Iterator[OutputIngestion]:
+    marks = folder.glob(f"*/{UNSTORED_MARK}")
+    for path in sorted(marks, key=lambda path: (len(path.parent.name), path.parent.name)):
+        try:
+            run = _RUN.validate_json(path.read_bytes())
+            ingestion = ingest(store, run, path.parent / OUTPUT)
+        except (ArchiveError, UnstorableError, ValidationError) as error:
+            report(f"{path.parent}: the run is archived, but cannot be stored: {error}")
+        else:
+            yield ingestion
+        path.unlink()
