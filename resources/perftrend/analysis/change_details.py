@@ -194,16 +194,16 @@ def find_reported_changes(samples: Samples, rule: ReportingRule) -> ReportedChan
     """
     found = findings(samples, rule)
     doubted = list(zip(found.steps, found.doubts, strict=True))
-    changes = [step for step, doubt in doubted if not doubt]
+    reported = [step for step, doubt in doubted if not doubt]
     suspected = [*bad_runs(samples, found, rule), *(s for s, doubt in doubted if doubt == PERHAPS_OUTLIER)]
     sighting = sight(samples, found, rule)
     seen = as_change(sighting)
-    if seen and counts(sighting, rule.significance) and is_distinct_from(seen, tuple(changes)):
-        changes.append(seen)
+    if seen and counts(sighting, rule.significance) and is_distinct_from(seen, tuple(reported)):
+        reported.append(seen)
         suspected = [each for each in suspected if is_distinct_from(seen, (each,))]
     elif seen and sighting.state is DetectorState.SUSPECTED and is_distinct_from(seen, found.steps):
         suspected.append(seen)
-    return ReportedChanges(tuple(sorted(changes, key=lambda each: each.position)), tuple(suspected))
+    return ReportedChanges(tuple(sorted(reported, key=lambda each: each.position)), tuple(suspected))
 
 
 def groups_around(found: Findings, change: Change) -> list[Group]:

@@ -1,7 +1,7 @@
-"""Events about finished builds: one JSON document per line, from any sender; and the one of perftrend itself.
+"""Events about finished builds: parsing those of any sender, and posting signed ones to a dashboard.
 
-Two forms are supported: ``{"job": "nightly-2n-clx", "build": 17}``, and the body that Jenkins' Notification
-plugin posts. Of the latter, only those about the end of a build are used.
+An event is one line of JSON. Two forms are supported: ``{"job": "nightly-2n-clx", "build": 17}``, and what
+Jenkins' Notification plugin posts. Of the latter, only those about the end of a build are used.
 
 A dashboard is notified by one signed POST, see ``docs/dashboard/ingesting.rst``. The signature is the
 HMAC-SHA256 (RFC 2104) of the timestamp, a dot and the body. Neither can be changed without invalidating it,

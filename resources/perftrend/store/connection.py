@@ -23,7 +23,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import ceil
@@ -78,7 +78,7 @@ _CANCELED = "57014"
 
 
 @contextmanager
-def patience(seconds: float) -> Iterator[None]:
+def patience(seconds: float) -> Generator[None, None, None]:
     """Set a deadline for all waits for the database in the block."""
     token = _END.set(time.monotonic() + seconds)
     try:

@@ -221,7 +221,8 @@ def message_html(payload: Mapping[str, Any], link: str = "") -> str:
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     to = f'<p><a href="{escape(link)}">{escape(link)}</a></p>' if link else ""
     return (
-        f"<p><b>{escape(message_subject(payload))}</b></p><p>{escape(_format_range(payload))}</p><table>{rows}</table>{rest}"
+        f"<p><b>{escape(message_subject(payload))}</b></p><p>{escape(_format_range(payload))}</p>"
+        f"<table>{rows}</table>{rest}"
         f"<p>Alert: {escape(plain(payload['alert']['name']))}</p>{to}"
     )
 

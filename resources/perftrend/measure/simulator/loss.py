@@ -18,10 +18,6 @@ knee             loss ratio
 ``falling``      0 up to 0.5 c, then 0.01 (0.5 c/r)³, and the loss of the hard knee: a device that
                  loses frames when it goes to sleep, fewer of them at higher loads
 ===============  =======================================================================
-
-If a trial may end early, the time of its losses matters: a cold device loses frames at first, a device with a
-buffer loses them at the end. The course of a trial is a sequence of stretches of constant loss, whose frames
-are real numbers.
 """
 
 from __future__ import annotations
@@ -169,7 +165,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class TrialCourse:
-    """The stretches of a trial in the order of time."""
+    """The stretches of a trial in the order of time, each of constant loss; their frames are real numbers.
+
+    If a trial may end early, the time of its losses matters: a cold device loses frames at first, a device
+    with a buffer loses them at the end.
+    """
 
     stretches: tuple[Stretch, ...]
 

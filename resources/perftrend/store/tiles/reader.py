@@ -207,11 +207,11 @@ def _among(names: TraceNames, ids: Ids) -> sa.ColumnElement[bool]:
     return in_range | results.c.trace_id.in_(former) if former else in_range
 
 
-def _enter(row: Samples, counts: Samples, ids: Ids, traces: Ids, values: Samples) -> None:
+def _enter(row: Samples, counts: Samples, ids: Ids, measured: Ids, values: Samples) -> None:
     """Add the results of one run, which has at most one of each trace, to the averages of a column."""
-    places = np.searchsorted(ids, traces)
+    places = np.searchsorted(ids, measured)
     # A trace of the range may have a current name that is outside of it.
-    wanted = ids[np.minimum(places, len(ids) - 1)] == traces
+    wanted = ids[np.minimum(places, len(ids) - 1)] == measured
     places, values = places[wanted], values[wanted]
     counts[places] += 1
     before = np.where(np.isnan(row[places]), values, row[places])
