@@ -28,6 +28,7 @@ from perftrend.analysis.mdl import (
     RepeatedSearch,
     partition_after,
 )
+from perftrend.analysis.mdl.partitions import describe_runs
 from perftrend.analysis.reportable_changes import (
     MOVED_RUNS,
     PERHAPS_OUTLIER,
@@ -330,8 +331,8 @@ def _certain(step: Change, values: Samples, groups: Sequence[Group], index: int)
 
 
 def _group(values: Samples, start: int, stop: int) -> Group:
-    present = values[start:stop][np.isfinite(values[start:stop])]
-    return Group(start, stop, float(present.mean()), float(present.std()), 0.0)
+    mean, stdev = describe_runs(values[start:stop][np.isfinite(values[start:stop])])
+    return Group(start, stop, mean, stdev, 0.0)
 
 
 def _has_been_reported(samples: Samples, vanished: NamedChange, rule: ReportingRule) -> bool:

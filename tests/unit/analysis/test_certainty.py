@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftrend.analysis.mdl.partitions import describe_runs
 from perftrend.analysis.significance import Certainty, certainty, quantile
 from perftrend.model import Group, Samples
 
@@ -48,6 +49,13 @@ def test_two_equal_runs_are_no_certainty() -> None:
     found = judged([100.0, 100.0, 98.9], 2)
 
     assert all(map(math.isnan, (found.confidence, found.low, found.high, found.effect_size)))
+
+
+def test_equal_runs_whose_average_is_rounded_are_no_certainty_either() -> None:
+    """0.1 three times has the average 0.10000000000000002 in floating point."""
+    mean, deviation = describe_runs(np.array([0.1, 0.1, 0.1]))
+
+    assert (0.1, 0.0) == (mean, deviation)
 
 
 def test_clear_step_lies_between_two_runs() -> None:

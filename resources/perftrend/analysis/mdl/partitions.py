@@ -52,10 +52,20 @@ class Partition:
 
         def described(group: Group) -> Group:
             values = averages[group.start : group.stop]
-            present = values[np.isfinite(values)]
-            return replace(group, mean=float(present.mean()), stdev=float(present.std()))
+            mean, stdev = describe_runs(values[np.isfinite(values)])
+            return replace(group, mean=mean, stdev=stdev)
 
         return replace(self, groups=tuple(map(described, self.groups)))
+
+
+def describe_runs(present: Samples) -> tuple[float, float]:
+    """Return the average and the standard deviation of runs; that of equal runs is exactly 0.
+
+    :param present: run averages, shape (n,), at least one, all finite.
+    """
+    # An average of equal values may be rounded to another value.
+    offsets = present - present[0]
+    return float(present[0] + offsets.mean()), float(offsets.std())
 
 
 def build_partition(
