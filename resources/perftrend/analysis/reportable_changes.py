@@ -340,9 +340,10 @@ def doubt_of_return(groups: Sequence[Group], index: int, samples: Samples) -> st
     stay = 0
     for group in groups[index:]:
         count = sample_count(group, samples)
-        if count >= _LEVEL_RUNS and not _is_reached(group, before, after):
+        if _is_reached(group, before, after):
+            stay += count
+        elif count >= _LEVEL_RUNS:
             break
-        stay += count
     if stay > _LASTING * sum(earlier) / len(earlier):
         return ""
     return f"as {len(earlier)} times before, and the trace came back"

@@ -45,6 +45,13 @@ def test_stay_ends_when_the_trace_returns() -> None:
     assert "as 2 times before, and the trace came back" == doubt_of_return(groups, 5, samples)
 
 
+def test_runs_at_the_level_before_do_not_count_as_a_stay() -> None:
+    """A group of two runs is too small to end it; its runs are not of the stay either."""
+    groups, samples = levels((100, 20), (90, 6), (100, 8), (90, 8), (100, 9), (90, 35), (100, 2))
+
+    assert "as 2 times before, and the trace came back" == doubt_of_return(groups, 5, samples)
+
+
 def test_change_that_was_taken_back_once_is_news_when_it_returns() -> None:
     assert not doubt_of_return(*_last((100, 20), (90, 6), (100, 8), (90, 5)))
 
