@@ -116,7 +116,7 @@ def confirmations(
     known = {state.range.old, *state.history.commits}
     begun: dict[frozenset[str], list[int]] = {}
     for position, each in enumerate(state.measured):
-        if each.against in known:
+        if each.against in known and _is_contained(state.history, each.commit, each.against):
             begun.setdefault(frozenset({each.commit, each.against}), []).append(position)
     found: list[Confirmation] = []
     for positions in begun.values():
@@ -198,6 +198,12 @@ def _weigh_pairs(
         # A test that failed in all builds is no reason to suspect the candidate.
         shown = replace(shown, claimed=0.0)
     return shown, log_odds(parent_before, candidate_before)
+
+
+def _is_contained(history: CommitHistory, one: str, other: str) -> bool:
+    """Return whether one of two commits contains the other. Otherwise changes of both differ between them."""
+    older, newer = sorted((one, other), key=history.index)
+    return not history.reachable_from(older) & ~history.reachable_from(newer)
 
 
 def _commits_between(history: CommitHistory, parent: str, candidate: str) -> int:

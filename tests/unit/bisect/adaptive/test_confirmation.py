@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perftrend.bisect import Adaptive, BisectOutcome, BisectState, MeasureStep, OutcomeKind
+from perftrend.bisect import (
+    Adaptive,
+    BisectOutcome,
+    BisectState,
+    CommitRange,
+    MeasureStep,
+    OutcomeKind,
+)
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
     MOST_PAIRS,
@@ -23,6 +30,7 @@ from perftrend.bisect.simulator import (
     SimulatedTestbed,
     bisect,
 )
+from perftrend.bisect.state import RangeCommit
 from perftrend.model import BuildMeasurement, MetricSamples
 from tests.unit.bisect.world import World, line, stepped
 
@@ -177,6 +185,18 @@ def test_pairs_with_commits_of_other_ranges_count_for_nothing() -> None:
     )
 
     assert () == confirmations(state, taken_apart(state, {}), 0.99)
+
+
+def test_pairs_of_two_branches_count_for_nothing() -> None:
+    """A session of an earlier version may have such pairs: what differs may be a change of either branch."""
+    shape = {"a": ["c0"], "b": ["c0"], "m": ["a", "b"]}
+    forked = CommitRange("c0", tuple(RangeCommit(name, tuple(parents)) for name, parents in shape.items()))
+    world = World({name: {"t": 100.0} for name in ("c0", *shape)}, noise=0.01)
+    state = BisectState(forked).with_measured(world.measure("a"), "b").with_measured(world.measure("m"), "b")
+
+    (found,) = confirmations(state, taken_apart(state, {}), 0.99)
+
+    assert {"b", "m"} == {found.parent, found.candidate}
 
 
 @pytest.mark.parametrize("change", [0.0, 100 * math.log(1.25)])

@@ -1,7 +1,9 @@
 from collections.abc import Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from perftrend.bisect import BisectState
 from perftrend.bisect.adaptive import effects
@@ -87,3 +89,16 @@ def test_nothing_is_seen_among_failures() -> None:
 def _found(beliefs: list[Belief]) -> list[str]:
     last = beliefs[-1]
     return [last.suspects.history.hashes(last.suspects.classes[each])[-1] for each in last.found]
+
+
+@pytest.mark.parametrize(("affected", "needed"), [(0.9, 1.0), (0.1, 0.7)])
+def test_pairs_alone_decide_only_if_the_noise_of_an_affected_test_is_of_any_kind(
+    affected: float, needed: float
+) -> None:
+    of_any_kind = SimpleNamespace(affected=np.array([affected]), density=object())
+    usual = SimpleNamespace(affected=np.array([0.9]), density=None)
+    belief = SimpleNamespace(
+        tests=[of_any_kind, usual], held=np.array([0.7]), effect_probability=lambda test: test.affected
+    )
+
+    assert needed == Belief.by_all_builds(belief, 0)
