@@ -273,7 +273,10 @@ def _judge_test(
 ) -> PatchTestVerdict:
     parent, current = (collect_results(test, side, rounds) for side in BuildSide)
     if current.is_broken or parent.is_broken:
-        return PatchTestVerdict(test, _judge_broken(parent, current), parent, current)
+        finding = _judge_broken(parent, current)
+        is_open = finding is PatchFinding.NOT_MEASURED and not (parent.is_broken and current.is_broken)
+        is_open = is_open and bool(parent.untrusted or current.untrusted)
+        return PatchTestVerdict(test, finding, parent, current, chance=float(is_open))
     if min(len(parent.values), len(current.values)) < _FEWEST:
         return PatchTestVerdict(test, PatchFinding.NOT_MEASURED, parent, current, chance=1.0)
     return _compare_test(test, rounds, parent, current, criteria, tests=tests)

@@ -116,7 +116,9 @@ def test_single_failure_among_results_that_are_not_valid_is_not_blamed_on_the_pa
 def test_failure_is_not_blamed_on_the_patch_if_the_parent_hardly_worked() -> None:
     parent = [*working(1), *failing(f"{NOT_VALID}the generator was late", 2)]
 
-    assert PatchFinding.NOT_MEASURED is judged(rounds(parent, failing("died"))).finding
+    found = judged(rounds(parent, failing("died")))
+
+    assert (PatchFinding.NOT_MEASURED, False) == (found.finding, found.is_settled)
 
 
 def test_result_that_cannot_be_trusted_is_no_failure_and_is_measured_again() -> None:
