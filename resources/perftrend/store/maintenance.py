@@ -116,7 +116,7 @@ def restore(file: Path, place: str | Path) -> None:
                 _copy_backup(file, temporary)
                 _make_single(temporary)
             return
-        upgrade(target, str(place))
+        upgrade(target, redact_password(str(place)))
         _require_empty(target, place)
         with _atomic_file(file.with_name(f"{file.name}.upgraded"), publish=False) as temporary:
             _copy_backup(file, temporary)
@@ -178,7 +178,7 @@ def migrate(place: str | Path) -> None:
     :raises StoreError: if that fails; the store is then unchanged.
     """
     with _open_engine(place, is_there=True) as engine:
-        upgrade(engine, str(place))
+        upgrade(engine, redact_password(str(place)))
 
 
 def _require_newest(engine: Engine, place: str | Path) -> None:
@@ -186,10 +186,11 @@ def _require_newest(engine: Engine, place: str | Path) -> None:
 
     :raises StoreError: if it does not.
     """
-    version = version_of(engine, str(place))
+    shown = redact_password(str(place))
+    version = version_of(engine, shown)
     if version != HEAD:
         what = f"it has version {version}" if version else "it has no tables"
-        raise StoreError(f"store {place}: {what}; {COMMAND} store migrate upgrades it to version {HEAD}")
+        raise StoreError(f"store {shown}: {what}; {COMMAND} store migrate upgrades it to version {HEAD}")
 
 
 def _require_empty(engine: Engine, place: str | Path) -> None:
@@ -197,10 +198,11 @@ def _require_empty(engine: Engine, place: str | Path) -> None:
 
     :raises StoreError: if it is not empty.
     """
+    shown = redact_password(str(place))
     with read_transaction(engine) as connection:
         for table in metadata.sorted_tables:
             if connection.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first():
-                raise StoreError(f"store {place}: it is not empty (table {table.name}); name a new one")
+                raise StoreError(f"store {shown}: it is not empty (table {table.name}); name a new one")
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from alembic import command
 from alembic.config import Config
 
 from perftrend.cli import dashboard, store
+from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
-from perftrend.store import Store, connection
+from perftrend.store import Store, connection, maintenance
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.upgrade import MIGRATIONS
 
@@ -215,6 +216,17 @@ def test_store_is_moved_with_everything(place: Path, capsys: pytest.CaptureFixtu
     assert 0 == store.main(["migrate", "--to", "sqlite:///moved.sqlite"])
     assert "set the setting store to use it" in capsys.readouterr().out
     assert content(place) == content(Path("moved.sqlite"))
+
+
+def test_password_of_a_database_is_in_no_message(place: Path) -> None:
+    older(place)
+    engine = connection.engine_of(place)
+
+    with pytest.raises(StoreError, match="it has version 0004") as refused:
+        maintenance._require_newest(engine, "postgresql://ada:hidden@db.example.org/perftrend")
+
+    assert "hidden" not in str(refused.value)
+    engine.dispose()
 
 
 def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
