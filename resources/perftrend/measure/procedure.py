@@ -115,7 +115,8 @@ class Procedure:
                 raise self._timeout_error(error, goals, accepted, plan) from None
             result = error.result
         found = self._finish_search("ndrpdr", _intervals(result, goals), result.invalid, plan)
-        conditional = _conditional_throughput(result, goals) if plan.trials_per_bound > 1 else {}
+        valid = {name: ratio for name, ratio in goals.items() if not found.intervals[name].invalid}
+        conditional = _conditional_throughput(result, valid) if plan.trials_per_bound > 1 else {}
         return replace(
             found,
             loss_ratios=dict(goals),
@@ -229,12 +230,15 @@ class Procedure:
     def _mrr_pps(self, trials: Sequence[Trial]) -> float:
         """Return the receive rate of the first trial if it is valid, whole and at the highest rate, else 0.
 
-        A trial that was ended early counts the frames that were still in queues then, in too short a time.
+        A trial that was ended early counts the frames that were still in queues then, in too short a time. A
+        rate that the generator limits is not the device's.
         """
         first = trials[0]
+        rate_pps = first.receive_rate_pps
         is_highest = first.rate_pps >= self._testbed.maximum_pps * (1 - EXACT)
         is_whole = first.sent >= _WHOLE_SHARE * first.rate_pps * first.duration_s
-        return first.receive_rate_pps if is_highest and is_whole and not first.invalid else 0.0
+        is_limited = first.invalid or self._testbed.generator_limit(rate_pps)
+        return rate_pps if is_highest and is_whole and not is_limited else 0.0
 
     def _create_recording_measure(self, accepted: list[Trial], *, deviation: float = EXACT) -> Measure:
         """Return a measure function that appends each of its trials to ``accepted``."""
@@ -317,12 +321,8 @@ def _intervals(result: SearchResult, goals: Mapping[str, float]) -> dict[str, In
 
 
 def _conditional_throughput(result: SearchResult, goals: Mapping[str, float]) -> dict[str, float]:
-    """Return the conditional throughput of each valid lower bound, in pps."""
-    return {
-        name: result.conditional_throughput_pps(ratio)
-        for name, ratio in goals.items()
-        if not result.interval(ratio).invalid
-    }
+    """Return the conditional throughput of the lower bounds of valid intervals, in pps."""
+    return {name: result.conditional_throughput_pps(ratio) for name, ratio in goals.items()}
 
 
 def _of_trials(phases: Sequence[Phase], accepted: Sequence[Trial]) -> tuple[Phase, ...]:

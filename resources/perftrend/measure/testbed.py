@@ -140,9 +140,12 @@ class Testbed:
         share = min(_FORWARDED_SHARE, 1 - relative_width)
         if self.maximum_pps >= self.link_pps or received_pps < share * self.maximum_pps:
             return ""
+        what = "the device forwarded them all"
+        if received_pps < _FORWARDED_SHARE * self.maximum_pps:
+            what = "the highest rate that the device forwards may be beyond that"
         return (
             f"limited by the generator: it reaches {self.maximum_pps:.0f} of the link's "
-            f"{self.link_pps:.0f} pps, and the device forwarded them all"
+            f"{self.link_pps:.0f} pps, and {what}"
         )
 
     def versions(self) -> dict[str, str]:

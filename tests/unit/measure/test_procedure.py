@@ -275,7 +275,10 @@ def test_search_above_the_generators_rate_is_invalid(
     monkeypatch.setattr(testbed.generator, "highest_pps", lambda: 5e6)
     testbed.use("64B")
 
-    assert "limited by the generator" in procedure.ndr_and_pdr(SEARCH).invalid
+    measurement = procedure.ndr_and_pdr(changed(SEARCH, strategy="mdr"))
+
+    assert "limited by the generator" in measurement.invalid
+    assert 0 == measurement.mrr_pps
 
 
 def test_device_that_forwards_all_that_the_link_carries_is_measured(

@@ -287,6 +287,18 @@ def test_device_that_forwards_all_that_the_generator_can_send_was_not_measured(
         assert limit.startswith("limited by the generator: it reaches 900 of the link's 2000 pps, ")
 
 
+@pytest.mark.parametrize(("lower", "limited"), [(890.0, False), (896.0, True), (900.0, True)])
+def test_interval_that_may_end_at_the_highest_rate_is_limited(lower: float, limited: bool) -> None:
+    """900 pps are the highest rate; 0.8 % below it, the interval of 1 % ends there."""
+    testbed = Testbed(spec(link=LinkFile(pps=2000.0)))
+    testbed.use("64B")
+
+    limit = testbed.generator_limit(lower, relative_width=0.01)
+
+    assert limited == bool(limit)
+    assert limited == limit.startswith("limited by the generator: ")
+
+
 def test_counters_are_of_all_that_has_some() -> None:
     with Testbed(spec()) as testbed:
         counters = testbed.counters()
