@@ -75,12 +75,13 @@ class WorkerProcess:
             self.read(max(self._unanswered[0] - time.monotonic(), 0.0))
             del self._unanswered[0]
         assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        # Before it is sent: an interruption between makes the next request fail, not read another response.
+        self._unanswered.append(time.monotonic() + timeout_s)
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise self._failure("has ended") from None
-        self._unanswered.append(time.monotonic() + timeout_s)
         answer = self.read(timeout_s)
         del self._unanswered[0]
         return answer
