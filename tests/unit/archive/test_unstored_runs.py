@@ -44,6 +44,7 @@ def test_marked_runs_are_stored_in_the_order_of_their_builds(store: Store, tmp_p
 
     assert [9, 10] == [each.run.build for each in stored]
     assert {each.run for each in stored} == set(store.runs("2n-clx"))
+    assert ["10", "9"] == sorted(each.name for each in (tmp_path / "job").iterdir())
 
 
 def test_a_run_that_was_stored_is_not_looked_at_again(store: Store, tmp_path: Path) -> None:
