@@ -63,9 +63,8 @@ def describe_runs(present: Samples) -> tuple[float, float]:
 
     :param present: run averages, shape (n,), at least one, all finite.
     """
-    # An average of equal values may be rounded to another value.
-    offsets = present - present[0]
-    return float(present[0] + offsets.mean()), float(offsets.std())
+    means, squares = moments(present, np.array([0, present.size]))
+    return float(means[0]), math.sqrt(squares[0] / present.size)
 
 
 def build_partition(
