@@ -85,6 +85,10 @@ class CommitHistory:
         index = self.index(commit)
         return self.ancestors[index] if index >= 0 else 0
 
+    def contains(self, commit: str, other: str) -> bool:
+        """Return whether a commit contains another one with all that it contains."""
+        return not self.reachable_from(other) & ~self.reachable_from(commit)
+
     def hashes(self, chosen: int) -> tuple[str, ...]:
         """Return the hashes of a set of commits, oldest first."""
         return tuple(self.commits[index] for index in members(chosen))

@@ -100,7 +100,7 @@ class Suspects:
                 (parent, candidate)
                 for candidate in including
                 for parent in without
-                if not contained[parent] & ~contained[candidate]
+                if self.history.contains(candidate, parent)
             ),
             key=lambda pair: (*between(*pair), *map(self.history.index, pair)),
         )

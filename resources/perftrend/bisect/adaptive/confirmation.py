@@ -203,7 +203,7 @@ def _weigh_pairs(
 def _is_contained(history: CommitHistory, one: str, other: str) -> bool:
     """Return whether one of two commits contains the other. Otherwise changes of both differ between them."""
     older, newer = sorted((one, other), key=history.index)
-    return not history.reachable_from(older) & ~history.reachable_from(newer)
+    return history.contains(newer, older)
 
 
 def _commits_between(history: CommitHistory, parent: str, candidate: str) -> int:
