@@ -116,7 +116,7 @@ def restore(file: Path, place: str | Path) -> None:
                 _copy_backup(file, temporary)
                 _make_single(temporary)
             return
-        upgrade(target, redact_password(str(place)))
+        upgrade(target, str(place))
         _require_empty(target, place)
         with _atomic_file(file.with_name(f"{file.name}.upgraded"), publish=False) as temporary:
             _copy_backup(file, temporary)
@@ -154,7 +154,7 @@ def prepare_move(place: str | Path, other: str) -> int:
     """
     with _open_engine(place, is_there=True) as source, _open_engine(other) as target:
         _require_newest(source, place)
-        if may_exist(target.url) and version_of(target, redact_password(other)):
+        if may_exist(target.url) and version_of(target, other):
             _require_empty(target, redact_password(other))
         return _count_rows(source)
 
@@ -178,7 +178,7 @@ def migrate(place: str | Path) -> None:
     :raises StoreError: if that fails; the store is then unchanged.
     """
     with _open_engine(place, is_there=True) as engine:
-        upgrade(engine, redact_password(str(place)))
+        upgrade(engine, str(place))
 
 
 def _require_newest(engine: Engine, place: str | Path) -> None:
@@ -186,10 +186,10 @@ def _require_newest(engine: Engine, place: str | Path) -> None:
 
     :raises StoreError: if it does not.
     """
-    shown = redact_password(str(place))
-    version = version_of(engine, shown)
+    version = version_of(engine, str(place))
     if version != HEAD:
         what = f"it has version {version}" if version else "it has no tables"
+        shown = redact_password(str(place))
         raise StoreError(f"store {shown}: {what}; {COMMAND} store migrate upgrades it to version {HEAD}")
 
 

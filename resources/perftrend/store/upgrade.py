@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import StoreError
-from perftrend.store.connection import alone, read_transaction, write_transaction
+from perftrend.store.connection import alone, read_transaction, redact_password, write_transaction
 from perftrend.store.schema import HEAD, metadata
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -22,7 +22,7 @@ def upgrade(engine: Engine, name: str) -> None:
 
     Safe if several processes start at once: the second waits for the first, and then has nothing to do.
 
-    :param name: the name of the store in messages.
+    :param name: the name of the store in messages; a password in it is not shown.
     :raises StoreError: if the database has a newer version, or belongs to another program.
     """
     with read_transaction(engine) as connection:
@@ -48,6 +48,7 @@ def version_of(engine: Engine, name: str) -> str:
 
 def _version(connection: Connection, name: str) -> str:
     """Return the schema version of the database; empty if it has no tables yet."""
+    name = redact_password(name)
     tables = sa.inspect(connection).get_table_names()
     if VERSION_TABLE not in tables:
         if tables:
