@@ -274,8 +274,9 @@ def _judge_test(
     parent, current = (collect_results(test, side, rounds) for side in BuildSide)
     if current.is_broken or parent.is_broken:
         finding = _judge_broken(parent, current)
-        is_open = finding is PatchFinding.NOT_MEASURED and not (parent.is_broken and current.is_broken)
-        is_open = is_open and bool(parent.untrusted or current.untrusted)
+        if finding is not PatchFinding.NOT_MEASURED or (current.is_broken and parent.is_broken):
+            return PatchTestVerdict(test, finding, parent, current)
+        is_open = bool(parent.untrusted or current.untrusted)
         return PatchTestVerdict(test, finding, parent, current, chance=float(is_open))
     if min(len(parent.values), len(current.values)) < _FEWEST:
         return PatchTestVerdict(test, PatchFinding.NOT_MEASURED, parent, current, chance=1.0)
