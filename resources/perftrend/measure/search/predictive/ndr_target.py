@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.predictive.evidence import FEWEST_LOST, TrialEvidence
-from perftrend.measure.search.predictive.prediction import foretell
+from perftrend.measure.search.predictive.prediction import foretell, line_to_onset
 from perftrend.measure.search.predictive.target import IN_A_ROW, SearchTarget
 from perftrend.measure.search.trials import lost
 from perftrend.model import Trial
@@ -41,6 +41,18 @@ _CHEAP_SHARE = 0.25
 
 _LATE_SHARE = 0.3
 """A trial that failed before this fraction of its duration may fail at any rate, such as in a pause."""
+
+_BELOW_ONSET = 0.2
+"""Distance of a trial that should pass from the predicted onset of loss, in widths."""
+
+_FARTHEST = 1.5
+"""Greatest distance of a predicted onset, relative to the distance of the points that predict it."""
+
+_LATEST_SHARE = 0.5
+"""After a trial that failed later than this fraction of its duration, the next one probably passes."""
+
+_WORTH_S = 1.0
+"""Least time that another rate must save."""
 
 
 class NdrTarget(SearchTarget):
@@ -126,10 +138,38 @@ class NdrTarget(SearchTarget):
         width, upper = self._width, self._proven().upper
         nearest, farthest = high - width * self._stride, high - 4.0 * width * self._stride
         if self._evidence.ends_early:
-            return max(self._bottom, nearest)
+            return max(self._bottom, self._rate_below_onset(nearest) or nearest)
         if self._run == 0 and upper is not None and upper - width <= self._foretold(low):
             return upper - width
         return max(self._bottom, farthest, min(self._aim(low, high), nearest))
+
+    def _rate_below_onset(self, following: float) -> float | None:
+        """Return the rate just below the onset of loss; None if it is not known, or if it saves no time.
+
+        A rate just above the onset loses its first frame when its trial is almost over. The rate below it
+        passes instead, and the rate one width above that one fails much sooner.
+
+        :param following: the rate that would be tried otherwise.
+        """
+        duration_s, width, points = (
+            self._parameters.final_duration_s,
+            self._width,
+            self._curve(first_losses=True),
+        )
+        line = line_to_onset(points)
+        if line is None or self._stride > 1.0 or self._longest_failure_s > _LATEST_SHARE * duration_s:
+            return None
+        one_frame = 1.0 / (math.exp(points[0].log_rate) * duration_s)
+        onset = line.log_rate_of(one_frame)
+        rate = onset - _BELOW_ONSET * width
+        is_far = points[0].log_rate - onset > _FARTHEST * (points[1].log_rate - points[0].log_rate)
+        if is_far or not following - width <= rate < following:
+            return None
+
+        def failure_s(log_rate: float) -> float:
+            return duration_s * one_frame / max(line.loss_at(log_rate), one_frame)
+
+        return rate if failure_s(rate + width) + _WORTH_S < failure_s(following) else None
 
     def _between(self, lower: float, low: float | None, high: float) -> float:
         width = self._width

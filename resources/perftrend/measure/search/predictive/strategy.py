@@ -32,7 +32,7 @@ _OVERLOADED = 0.1
 _WHOLE = 1.0
 """No trial exceeds this loss ratio, so a trial with this limit is never ended early."""
 
-_INFORMATIVE_LOST = 30
+_INFORMATIVE_LOST = 12
 _INFORMATIVE_SHARE = 0.25
 """A short trial may end when it lost this many frames, and this fraction of the target loss ratio."""
 

@@ -44,6 +44,17 @@ def test_device_with_a_hard_knee_takes_five_trials() -> None:
     assert result.elapsed_s < 77
 
 
+def test_rate_just_above_the_onset_is_not_tried() -> None:
+    """A trial there loses its first frame after almost 30 s, and the one below would pass in another 30 s."""
+    result = found("soft", critical=752_934.4)
+
+    (bounds,) = (phase for phase in result.phases if phase.name == "bound 0")
+    late = [trial for trial in bounds.trials if trial.loss_ratio > 0 and trial.elapsed_s > 10]
+    assert [] == late
+    assert [30.0] == [trial.elapsed_s for trial in bounds.trials if trial.loss_ratio == 0]
+    assert result.elapsed_s < 95
+
+
 @given(kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 2**32), critical=st.floats(3e5, 2e7))
 def test_every_interval_that_is_not_flagged_was_proven(kind: str, seed: int, critical: float) -> None:
     result = found(kind, seed=seed, critical=critical)
