@@ -53,6 +53,10 @@ class Figures:
     """Mean confidence of the named commits; NaN if none was stated."""
     holds: Share
     """Fraction of them that contain a change."""
+    sized: Share
+    """Fraction of the stated intervals of sizes, of 95 %, that contain the true one."""
+    reversed: Share
+    """Fraction of histories in which the direction of a change was stated wrongly."""
 
     @classmethod
     def of(cls, strategy: str, scores: Sequence[Score]) -> Figures:
@@ -74,6 +78,8 @@ class Figures:
             minutes=mean(score.minutes for score in scores),
             stated=mean(confidence for confidence, _ in named),
             holds=Share.of([holds for _, holds in named]),
+            sized=Share.of([each for score in scores for each in score.sizes]),
+            reversed=Share.of([score.reversed for score in scores]),
         )
 
 

@@ -83,6 +83,12 @@ GOALS = (
         lambda row: row.changes == 2,  # noqa: PLR2004 - as the goal says
         lambda row: 1 - row.figures[0].complete.value,
     ),
+    Goal(
+        "any cell: the direction of a change stated wrongly in no history",
+        0.0,
+        lambda _: True,
+        lambda row: row.figures[0].reversed.value,
+    ),
 )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftrend.bisect import BisectOutcome, BisectState, Strategy
+from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect, Strategy
 from perftrend.bisect.simulator import SimulatedHistory, SimulatedTestbed, bisect
 
 Stated = tuple[float, bool]
@@ -36,6 +36,10 @@ class Score:
     """The statements about each commit that was named with a confidence."""
     leading: tuple[Stated, ...]
     """The statements at each step, about the most suspected commits."""
+    sizes: tuple[bool, ...] = ()
+    """Whether each stated interval of the size of a change contains the true one."""
+    reversed: bool = False
+    """A change that makes a test slower was reported as one that makes it faster, or vice versa."""
 
 
 def score_history(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
@@ -56,6 +60,7 @@ def score_outcome(
     true = {frozenset(history.smallest_set(culprit)) for culprit in history.culprits}
     named = [frozenset(each.commits) for each in outcome.culprits]
     right = all(each in true for each in named) and bool(named) == bool(true)
+    sizes = [pair for each in outcome.culprits for pair in _sizes(history, each)]
     stated = [(each.confidence, bool({*each.commits} & {*history.culprits})) for each in outcome.culprits]
     return Score(
         number=number,
@@ -68,7 +73,22 @@ def score_outcome(
         kind=outcome.kind.value,
         named=tuple(each for each in stated if not math.isnan(each[0])),
         leading=_leading_statements(state, history.culprits),
+        sizes=tuple(
+            each.low <= true_size <= each.high for each, true_size in sizes if not math.isnan(each.low)
+        ),
+        reversed=any(each.relative * true_size < 0 for each, true_size in sizes),
     )
+
+
+def _sizes(history: SimulatedHistory, culprit: Culprit) -> list[tuple[Effect, float]]:
+    """Return the stated and the true effect of a named change on each test that it affects."""
+    size = math.fsum(history.culprits.get(commit, 0.0) for commit in culprit.commits)
+    factors = dict(zip(history.tests, history.model.tests, strict=True))
+    return [
+        (effect, math.expm1(factors[test] * size / 100))
+        for test, effect in culprit.effects.items()
+        if math.isfinite(size) and factors[test] * size
+    ]
 
 
 def _leading_statements(state: BisectState, culprits: Mapping[str, float]) -> tuple[Stated, ...]:

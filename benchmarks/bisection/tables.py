@@ -17,11 +17,12 @@ LEGEND = (
     "right: only smallest sets with a change are named, or none if nothing changed; "
     "wrong: commits that changed nothing; complete: all changes; ±: standard errors, in %. "
     "runs: measurements; ratio: of the runs of the first strategy to these. "
-    "stated, holds: confidence of what is named, and how often it is true, in %."
+    "stated, holds: confidence of what is named, and how often it is true, in %. "
+    "sized: intervals of 95 % that contain the true size of the change, in %."
 )
 _COLUMNS = (
     *("right %", "wrong %", "complete %", "undec.", "runs", "90 %", "builds", "minutes", "ratio"),
-    *("stated", "holds"),
+    *("stated", "holds", "sized"),
 )
 
 
@@ -59,7 +60,7 @@ def print_end(
 
 
 def _line(cell: str, r: str, strategy: str, values: Sequence[str]) -> str:
-    widths = (11, 11, 11, 6, 12, 6, 6, 7, 5, 6, 6)
+    widths = (11, 11, 11, 6, 12, 6, 6, 7, 5, 6, 6, 5)
     cells = " ".join(f"{value:>{width}}" for value, width in zip(values, widths, strict=True))
     return f"{cell:15} {r:>4} {strategy:19} {cells}".rstrip()
 
@@ -76,6 +77,7 @@ def _figures(of: Figures, first: Figures) -> tuple[str, ...]:
         f"{of.minutes:.0f}",
         f"{first.measurements / of.measurements:.2f}",
         *("" if math.isnan(each) else f"{100 * each:.2f}" for each in (of.stated, of.holds.value)),
+        "" if math.isnan(of.sized.value) else f"{100 * of.sized.value:.0f}",
     )
 
 

@@ -12,8 +12,16 @@ from benchmarks.bisection.goals import GOALS, verdicts, worst
 from benchmarks.bisection.running import Bisected, Equal, until
 from benchmarks.bisection.scores import Score, score_history, score_outcome
 from benchmarks.bisection.strategies import DEFAULT, EQUAL, Bayesect, Threshold, strategy_named
-from perftrend.bisect import BisectOutcome, BisectState, CsitHalving, Culprit, OutcomeKind, Strategy
-from perftrend.bisect.simulator import SimulatedTestbed
+from perftrend.bisect import (
+    BisectOutcome,
+    BisectState,
+    CsitHalving,
+    Culprit,
+    Effect,
+    OutcomeKind,
+    Strategy,
+)
+from perftrend.bisect.simulator import SimulatedNoise, SimulatedTestbed
 
 QUIET = Cell.of("quiet", 40, size=16, within=0.1, between=0.1)
 
@@ -208,6 +216,23 @@ def test_calibration_is_told_by_kinds_of_cells_and_by_probability() -> None:
         named[name] for name in ("all", "one change", "two changes", "r = 2, no drift", "r = 2, drift")
     )
     assert 2 == leading["40 to 60 %"] == sum(leading.values())
+
+
+@pytest.mark.parametrize(
+    ("relative", "low", "high", "sizes", "is_reversed"),
+    [(0.5, 0.4, 0.6, (True,), False), (0.3, 0.2, 0.4, (False,), False), (-0.2, -0.3, -0.1, (False,), True)],
+)
+def test_stated_size_is_compared_with_the_true_one(
+    relative: float, low: float, high: float, sizes: tuple[bool, ...], is_reversed: bool
+) -> None:
+    history = Cell.of("half", 100 * math.log(1.5) / SimulatedNoise().deviation).history(1)
+    effect = Effect(100.0, 100.0 * (1 + relative), relative, low, high, 1.0)
+    culprit = Culprit(tuple(history.culprits), 0.99, {"test 1": effect})
+    outcome = BisectOutcome(OutcomeKind.FOUND, "", (culprit,))
+
+    found = score_outcome(history, outcome, BisectState(history.range), SimulatedTestbed(history))
+
+    assert (sizes, is_reversed) == (found.sizes, found.reversed)
 
 
 def test_goal_is_judged_by_its_worst_cell() -> None:

@@ -23,6 +23,7 @@ from functools import lru_cache
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perftrend.analysis.comparison.distributions import LEVEL_DEVIATION, Mixture, log_sum
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
@@ -36,8 +37,13 @@ _WIDTHS: Floats = 12.8 * np.power(0.5, np.arange(8, dtype=np.float64))
 """h in about per cent, the widest first: each kernel is the previous one to the power of four."""
 _FEWEST = 4
 """Minimum number of widths, however much the samples of a measurement differ."""
+_LEAST_VARIANCE = 0.01
+_VARIANCES = (np.abs(DIFFERENCES) * (_RATIO - 1)) ** 2 / 12 + _LEAST_VARIANCE
+"""Of the sizes that each of these stands for."""
 _CLOSER = 9
 """Number of sizes around one of the grid in the refinement."""
+_PEAKS, _SMALL_PEAK = 3, 20.0
+"""Maximum number of likely sizes that are refined, and how much less their log-likelihood may be."""
 _FIRST = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
 """Negative logarithm of the probability density of the first value."""
 _EXCLUDED = 0.01
@@ -66,13 +72,16 @@ class Density:
         self.y: Floats = np.round(levels.y + levels.middle, 9)
         """The values, without the changes that were found."""
         for step in found:
-            self.y = self.y - round(self._closer(step, self._by_size(step))[0], 1) * step
+            likely, sizes, _ = self._refine(step, self._by_size(step))
+            self.y = self.y - round(float(sizes[int(np.argmax(likely))]), 1) * step
         self.by_size: Floats = np.stack([self._by_size(step) for step in steps], axis=1)
         """Log-likelihoods of the values with a change of each size in each class, (d, j)."""
+        self._sizes = np.repeat(DIFFERENCES[:, np.newaxis], len(steps), axis=1)
+        self._variances = np.repeat(_VARIANCES[:, np.newaxis], len(steps), axis=1)
         best = self.by_size.max(axis=0)
         for chosen in np.flatnonzero(best >= best.max() - _PLAUSIBLE):
-            column = self.by_size[:, chosen]
-            column[int(np.argmax(column))] = self._closer(steps[chosen], column)[1]
+            refined = self._refine(steps[chosen], self.by_size[:, chosen])
+            self.by_size[:, chosen], self._sizes[:, chosen], self._variances[:, chosen] = refined
         by_width = self._by_width(np.zeros(self.y.size))[0]
         self.none = float(log_sum(by_width) - math.log(self._count))
         """The same without a change."""
@@ -83,13 +92,12 @@ class Density:
 
     def size(self, chosen: int) -> Mixture:
         """Return the posterior of the size of a change in a class, in about per cent."""
-        spread = (np.abs(DIFFERENCES) * (_RATIO - 1)) ** 2 / 12 + 0.01
-        return Mixture.of(self.by_size[:, chosen], DIFFERENCES, spread)
+        return Mixture.of(self.by_size[:, chosen], self._sizes[:, chosen], self._variances[:, chosen])
 
     def at_least(self, least: float) -> Floats:
         """Return the probability that a change in each class has at least this size, (j,)."""
         shares = np.exp(self.by_size - self.one)
-        beyond: Floats = shares[np.abs(DIFFERENCES) >= least].sum(axis=0)
+        beyond: Floats = np.where(np.abs(self._sizes) >= least, shares, 0.0).sum(axis=0)
         return beyond
 
     def apart(self, chosen: int | None) -> float | None:
@@ -100,7 +108,8 @@ class Density:
         """
         moved = 0.0
         if chosen is not None:
-            moved = DIFFERENCES[int(np.argmax(self.by_size[:, chosen]))] * self._steps[chosen]
+            most_likely = int(np.argmax(self.by_size[:, chosen]))
+            moved = self._sizes[most_likely, chosen] * self._steps[chosen]
         ordered = np.sort(self.y - moved)
         fewest = max(2, math.ceil(_RARER * ordered.size))
         gaps = np.diff(ordered)[fewest - 1 : ordered.size - fewest]
@@ -117,10 +126,25 @@ class Density:
         :param held: the probability of a change in each class, (j,).
         :returns: in about per cent.
         """
+        return float(np.abs(DIFFERENCES[self._possible(held)]).max(initial=_SIZES[0]))
+
+    def hides_large_change(self, held: Floats) -> bool:
+        """Return whether a large change is possible, although smaller ones are excluded.
+
+        This is so if old commits were measured at one speed of the machine and new ones at the other.
+
+        :param held: the probability of a change in each class, (j,).
+        """
+        falls, rises = np.split(self._possible(held), 2)
+        # From the smallest size on: one that is possible after one that is not.
+        return any(bool((np.diff(each.astype(int)) > 0).any()) for each in (falls[::-1], rises))
+
+    def _possible(self, held: Floats) -> NDArray[np.bool_]:
+        """Return which sizes are not a hundred times less probable than no change, (d,)."""
         shares = held / held.sum() if held.any() else np.full(held.size, 1 / held.size)
         ratios = np.exp(np.clip(self.by_size - self.none, -700, 700)) @ shares * DIFFERENCES.size
-        possible = np.abs(DIFFERENCES[ratios > _EXCLUDED])
-        return float(possible.max(initial=_SIZES[0]))
+        possible: NDArray[np.bool_] = ratios > _EXCLUDED
+        return possible
 
     def _by_size(self, step: Floats) -> Floats:
         """Return the log-likelihood of the values with a change in one class, by size, (d,)."""
@@ -131,12 +155,21 @@ class Density:
         """Return the same by size and width, (d, h)."""
         return _likelihood(tuple(self.y), step.astype(np.uint8).tobytes())[:, : self._count]
 
-    def _closer(self, step: Floats, by_size: Floats) -> tuple[float, float]:
-        """Refine the most probable size of a change: peaks may be sharper than the grid.
+    def _refine(self, step: Floats, by_size: Floats) -> tuple[Floats, Floats, Floats]:
+        """Refine the likely sizes of a change: peaks may be sharper than the grid.
 
-        :returns: the size, and the log-likelihood of the sizes within half a step of the grid.
+        With two speeds, a size that moves the slower one to the faster one explains most values, too. Which
+        of these peaks is the highest does not show before each is refined.
+
+        :returns: the log-likelihoods, the sizes and their variances, (d,) each.
         """
-        middle = DIFFERENCES[int(np.argmax(by_size))]
+        likely, sizes, variances = by_size.copy(), DIFFERENCES.copy(), _VARIANCES.copy()
+        for at in _peaks(by_size):
+            likely[at], sizes[at], variances[at] = self._closer(step, float(DIFFERENCES[at]))
+        return likely, sizes, variances
+
+    def _closer(self, step: Floats, middle: float) -> tuple[float, float, float]:
+        """Return the log-likelihood of the sizes within half a step of the grid, their mean and variance."""
         sizes = middle * _RATIO ** np.linspace(-0.5, 0.5, _CLOSER)
         moved = self.y - sizes[:, np.newaxis] * step
         count = self.y.size
@@ -151,7 +184,20 @@ class Density:
             likely[:, at] = np.log(_predictive_density(sums, before, broad)).sum(axis=1) - _FIRST
         prior = math.log(self._count * DIFFERENCES.size * _CLOSER)
         by_close = log_sum(likely, axis=1)
-        return float(sizes[int(np.argmax(by_close))]), float(log_sum(by_close) - prior)
+        total = float(log_sum(by_close))
+        shares = np.exp(by_close - total)
+        mean = float(shares @ sizes)
+        spread = float(shares @ (sizes - mean) ** 2) + (middle * (_RATIO - 1) / (_CLOSER - 1)) ** 2 / 12
+        return total - prior, mean, spread + _LEAST_VARIANCE
+
+
+def _peaks(by_size: Floats) -> Indices:
+    """Return the positions of the highest peaks, and for each one that of its higher neighbour."""
+    around = np.pad(by_size, 1, constant_values=-np.inf)
+    before, after = around[:-2], around[2:]
+    peaks = np.flatnonzero((by_size >= before) & (by_size >= after) & (by_size > by_size.max() - _SMALL_PEAK))
+    highest = peaks[np.argsort(-by_size[peaks], kind="stable")][:_PEAKS]
+    return np.union1d(highest, highest + np.where(before[highest] > after[highest], -1, 1))
 
 
 _cache: OrderedDict[tuple[tuple[float, ...], bytes], Floats] = OrderedDict()

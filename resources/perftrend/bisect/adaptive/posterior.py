@@ -246,6 +246,12 @@ class Belief:
         """The probability of a change in each class; each of two changes counts half, (j,)."""
         return (self.one + self.held) / 2
 
+    @property
+    def hides_large_change(self) -> bool:
+        """Whether a large change of a test is possible, although smaller ones are excluded."""
+        densities = (test.density for test in self.tests if test.density is not None)
+        return any(each.hides_large_change(self.held) for each in densities)
+
     def find_suspect(self, least: float) -> int | None:
         """Return the most probable class of those that cannot be split further; None if there is none.
 

@@ -167,7 +167,8 @@ class Adaptive:
             return self._undecided_outcome(state, beliefs, tried)
         if not last.found:
             hopeless = _pairs_of_ends(state) >= MOST_PAIRS and last.none >= HOPELESS
-            return self._no_difference_outcome(last) if hopeless or last.none >= self.confidence else None
+            excluded = last.none >= self.confidence and not last.hides_large_change
+            return self._no_difference_outcome(last) if hopeless or excluded else None
         if len(last.found) >= self.maximum_changes:
             return self._culprit_outcome(beliefs, tried, "the maximum number of changes was found")
         another = further_change_probability(beliefs)

@@ -68,6 +68,35 @@ def test_two_speeds_are_recognised_and_one_is_not() -> None:
     assert one.apart(None) is None
 
 
+def of_starts(starts: str, change: float = 1.0) -> Density:
+    """Return the evidence of starts of the old commit, O or o, and of the new one, N or n; o, n: slow."""
+    random = np.random.default_rng(1)
+    values = [1000 / (1.6 if start.islower() else 1) * (change if start in "Nn" else 1) for start in starts]
+    observations = [
+        Observation(0, float(at), tuple(value * np.exp(0.004 * random.standard_normal(5))))
+        for at, value in enumerate(values)
+    ]
+    steps = np.array([[float(start in "Nn") for start in starts]])
+    return Density(levels(observations), steps, np.empty((0, len(starts))))
+
+
+def test_slow_start_before_a_change_and_fast_one_after_it_are_no_rise() -> None:
+    """At the fast speed, the new level is 20 % above that of the old commit at the slow speed."""
+    size = of_starts("ONONOoononooNONONONONnooNNO", change=0.75).size(0)
+
+    assert size.mean == pytest.approx(100 * np.log(0.75), abs=0.2)
+    assert -29.3 < size.quantile(0.025) < size.quantile(0.975) < -28.2
+
+
+def test_large_change_may_hide_if_only_the_old_commit_was_slow() -> None:
+    one_sided, both_sided = of_starts("ONNOONNOONNoo"), of_starts("ONNOONnon")
+
+    assert one_sided.hides_large_change(np.ones(1))
+    assert one_sided.upper_limit(np.ones(1)) > 40
+    assert not both_sided.hides_large_change(np.ones(1))
+    assert both_sided.upper_limit(np.ones(1)) < 3
+
+
 def test_change_is_no_second_speed() -> None:
     steps = (np.random.default_rng(2).random((1, 40)) < 0.5).astype(np.float64)
     values = 1000 * np.exp((25 * steps[0] + np.random.default_rng(3).normal(0, 0.4, 40)) / 100)

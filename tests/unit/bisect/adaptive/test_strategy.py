@@ -1,4 +1,5 @@
 import math
+import zlib
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -20,6 +21,13 @@ from perftrend.bisect import (
     Strategy,
     load,
 )
+from perftrend.bisect.simulator import (
+    HistoryModel,
+    SimulatedHistory,
+    SimulatedNoise,
+    SimulatedTestbed,
+)
+from perftrend.bisect.simulator import bisect as simulate
 from perftrend.bisect.state import RangeCommit
 from perftrend.model import Better, BuildMeasurement, Direction, MetricSamples
 from tests.unit.bisect.world import START, World, line, names, stepped
@@ -302,3 +310,16 @@ def test_value_that_collapses_is_a_change_like_others(level: float, tmp_path: Pa
 def test_options_without_a_meaning_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(errors.SettingsError, match=next(iter(options))):
         Adaptive(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [0, 1, 14])
+def test_range_without_a_change_is_measured_until_large_changes_are_excluded(number: int) -> None:
+    """With two speeds, measurements of old at one and of new at the other permit a change of 60 %."""
+    noise = SimulatedNoise(within=0.4, between=0.3, modes=100 * math.log(1.6), low=0.45, phase=3.5)
+    history = SimulatedHistory(HistoryModel(changes=(), noise=noise), (zlib.crc32(b"none-speeds"), 0, number))
+
+    outcome, state = simulate(Adaptive(), SimulatedTestbed(history))
+
+    assert outcome.kind is OutcomeKind.NO_DIFFERENCE
+    assert outcome.smallest_visible["test 1"] < 0.02
+    assert len(state.measured) <= 50
