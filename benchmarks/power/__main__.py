@@ -93,7 +93,7 @@ def _measure(
     if "outliers" in options.only:
         report["outliers"] = curve.outlier_sweep(_peers(known), sizes, advance)
     if "noises" in options.only:
-        report["noises"] = noises.false_regressions(3 * options.traces, options.quiet_runs)
+        report["noises"] = noises.count_false_alarms(3 * options.traces, options.quiet_runs)
     if "suspicion" in options.only:
         report["suspicion"] = curve.suspicions(20 * options.traces)
     if "shape" in options.only:
@@ -125,10 +125,7 @@ def _plain(report: dict[str, Any]) -> dict[str, Any]:
                 "cells": [cell(each) for each in cells],
             }
         elif name == "noises":
-            plain[name] = {
-                noise: {"alarms": each.alarms, "exposure": each.exposure, "per_1000": each.per_1000}
-                for noise, each in part.items()
-            }
+            plain[name] = {noise: asdict(each) | {"per_1000": each.per_1000} for noise, each in part.items()}
         elif name == "accuracy":
             plain[name] = [
                 asdict(each) | {"precision": each.precision, "recall": each.recall, "f1": each.f1}
@@ -151,11 +148,15 @@ def _print(report: dict[str, Any]) -> None:
             _print_comparisons(name, alarms, cells, report["new_runs"])
     if "noises" in report:
         counts = (
-            (noise, f"{each.per_1000:.1f}", str(each.alarms), str(each.exposure))
+            (
+                noise,
+                f"{each.per_1000:.2f}",
+                *map(str, (each.regressions, each.progressions, each.exposure, each.standing)),
+            )
             for noise, each in report["noises"].items()
         )
-        headings = ("noise", "per 1,000", "alarms", "quiet runs")
-        _table("first false regressions of the sequential detector", headings, counts)
+        headings = ("noise", "per 1,000", "regressions", "progressions", "quiet runs", "standing before")
+        _table("first false alarms of the sequential detector", headings, counts)
     if "suspicion" in report:
         rows = (
             (each.noise, f"{each.drop:.0%}", f"{each.suspected:.2%}", f"{each.changed:.2%}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from benchmarks.power import series
-from benchmarks.power.delay import Alarms, Noise, count_alarms, first_sightings, quiet_traces
-from perftrend.analysis.sequential import DEFAULT_VIGILANCE
+from benchmarks.power.delay import HISTORY_RUNS, Noise, quiet_traces
+from perftrend.analysis.sequential import DEFAULT_VIGILANCE, DetectorState, monitor
+from perftrend.model import Better, Direction, Samples
 
 NOISES: dict[str, Noise] = {
     "normal": series.normal(0.005),
@@ -27,11 +30,49 @@ NOISES: dict[str, Noise] = {
 }
 
 
-def false_regressions(traces: int, quiet_runs: int) -> dict[str, Alarms]:
-    """Count the first false regressions of quiet traces, by the kind of their noise."""
+@dataclass(frozen=True, slots=True)
+class FalseAlarms:
+    """The first false alarms after the history of quiet traces."""
+
+    regressions: int
+    progressions: int
+    exposure: int
+    """The number of runs until the first alarm of each trace."""
+    standing: int
+    """Traces left out because an alarm was raised within their history, and still stands at its end."""
+
+    @property
+    def per_1000(self) -> float:
+        """False alarms in 1,000 runs, both directions together, as the stated rate is."""
+        return 1000 * (self.regressions + self.progressions) / self.exposure
+
+
+def count_false_alarms(traces: int, quiet_runs: int) -> dict[str, FalseAlarms]:
+    """Count the false alarms that are raised after the history, by the kind of the noise."""
     found = {}
     for index, (name, noise) in enumerate(NOISES.items()):
         quiet = quiet_traces(noise, traces, quiet_runs, seed=400 + index)
-        reports = [first_sightings(each, [DEFAULT_VIGILANCE])[0] for each in quiet]
-        found[name] = count_alarms("perftrend sequential", 0.0, reports, quiet_runs)
+        fresh = [each for each in quiet if _alarm(each[:HISTORY_RUNS]) is None]
+        alarms = [_first_alarm(each) for each in fresh]
+        directions = [direction for direction, _ in alarms]
+        found[name] = FalseAlarms(
+            directions.count(Direction.REGRESSION),
+            directions.count(Direction.PROGRESSION),
+            sum(runs for _, runs in alarms),
+            len(quiet) - len(fresh),
+        )
     return found
+
+
+def _first_alarm(samples: Samples) -> tuple[Direction | None, int]:
+    """Return the direction of the first alarm, None without one, and the number of new runs until then."""
+    for stop in range(HISTORY_RUNS + 1, samples.size + 1):
+        direction = _alarm(samples[:stop])
+        if direction is not None:
+            return direction, stop - HISTORY_RUNS
+    return None, samples.size - HISTORY_RUNS
+
+
+def _alarm(samples: Samples) -> Direction | None:
+    found = monitor(samples, better=Better.HIGHER, vigilance=DEFAULT_VIGILANCE)
+    return found.direction if found.state is DetectorState.CHANGED else None
