@@ -151,11 +151,11 @@ def _print(report: dict[str, Any]) -> None:
             (
                 noise,
                 f"{each.per_1000:.2f}",
-                *map(str, (each.regressions, each.progressions, each.exposure, each.standing)),
+                *map(str, (each.regressions, each.progressions, each.exposure, each.before)),
             )
             for noise, each in report["noises"].items()
         )
-        headings = ("noise", "per 1,000", "regressions", "progressions", "quiet runs", "standing before")
+        headings = ("noise", "per 1,000", "regressions", "progressions", "quiet runs", "left out")
         _table("first false alarms of the sequential detector", headings, counts)
     if "suspicion" in report:
         rows = (

@@ -38,7 +38,7 @@ class FalseAlarms:
     progressions: int
     exposure: int
     """The number of runs until the first alarm of each trace."""
-    standing: int
+    before: int
     """Traces left out because an alarm was raised within their history, and still stands at its end."""
 
     @property
