@@ -95,7 +95,8 @@ class Density:
 
     def size(self, chosen: int) -> Mixture:
         """Return the posterior of the size of a change in a class, in about per cent."""
-        return Mixture.of(_TEMPER * self.by_size[:, chosen], self._sizes[:, chosen], self._variances[:, chosen])
+        likely = _TEMPER * self.by_size[:, chosen]
+        return Mixture.of(likely, self._sizes[:, chosen], self._variances[:, chosen])
 
     def at_least(self, least: float) -> Floats:
         """Return the probability that a change in each class has at least this size, (j,)."""
