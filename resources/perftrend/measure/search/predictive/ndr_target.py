@@ -151,13 +151,12 @@ class NdrTarget(SearchTarget):
 
         :param following: the rate that would be tried otherwise.
         """
-        duration_s, width, points = (
-            self._parameters.final_duration_s,
-            self._width,
-            self._curve(first_losses=True),
-        )
+        duration_s, width = self._parameters.final_duration_s, self._width
+        if self._stride > 1.0 or self._longest_failure_s > _LATEST_SHARE * duration_s:
+            return None
+        points = self._curve(first_losses=True)
         line = line_to_onset(points)
-        if line is None or self._stride > 1.0 or self._longest_failure_s > _LATEST_SHARE * duration_s:
+        if line is None:
             return None
         one_frame = 1.0 / (math.exp(points[0].log_rate) * duration_s)
         onset = line.log_rate_of(one_frame)
