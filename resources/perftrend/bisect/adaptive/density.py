@@ -72,11 +72,10 @@ class Density:
         self._count = int((least <= _WIDTHS).sum())
         self._steps = steps
         # Rounded, so that cached results for the same values are found again after another measurement.
-        self.y: Floats = np.round(levels.y + levels.middle, 9)
-        """The values, without the changes that were found."""
+        self._set_values(np.round(levels.y + levels.middle, 9))
         for step in found:
             likely, sizes, _ = self._refine(step, self._by_size(step))
-            self.y = self.y - round(float(sizes[int(np.argmax(likely))]), 1) * step
+            self._set_values(self.y - round(float(sizes[int(np.argmax(likely))]), 1) * step)
         self.by_size: Floats = np.stack([self._by_size(step) for step in steps], axis=1)
         """Log-likelihoods of the values with a change of each size in each class, (d, j)."""
         self._sizes = np.repeat(DIFFERENCES[:, np.newaxis], len(steps), axis=1)
@@ -92,6 +91,16 @@ class Density:
         """The same with a change of any size in each class, (j,)."""
         self.deviation = float(_WIDTHS[int(np.argmax(by_width))])
         """The width of the kernels that predicts best without a change, in about per cent."""
+
+    def _set_values(self, y: Floats) -> None:
+        """Set the values, and what does not depend on a change among them."""
+        self.y = y
+        """The values, without the changes that were found."""
+        self._pairs = np.tril_indices(y.size, -1)
+        late, early = self._pairs
+        self._alike = [kernel.copy() for kernel in _kernels(y[late] - y[early], self._count)]
+        values = tuple(y)
+        self._broad = np.array([_broad(values[: at + 1]) for at in range(1, y.size)])
 
     def size(self, chosen: int) -> Mixture:
         """Return the posterior of the size of a change in a class, in about per cent."""
@@ -167,32 +176,47 @@ class Density:
 
         :returns: the log-likelihoods, the sizes and their variances, (d,) each.
         """
-        likely, sizes, variances = by_size.copy(), DIFFERENCES.copy(), _VARIANCES.copy()
-        for at in _peaks(by_size):
-            likely[at], sizes[at], variances[at] = self._closer(step, float(DIFFERENCES[at]))
-        return likely, sizes, variances
+        likely, means, variances = by_size.copy(), DIFFERENCES.copy(), _VARIANCES.copy()
+        peaks = _peaks(by_size)
+        middles = DIFFERENCES[peaks, np.newaxis]
+        sizes = middles * _RATIO ** np.linspace(-0.5, 0.5, _CLOSER)
+        by_close = log_sum(self._of_sizes(step, sizes.ravel()), axis=1).reshape(sizes.shape)
+        total = log_sum(by_close, axis=1)
+        shares = np.exp(by_close - total[:, np.newaxis])
+        means[peaks] = (shares * sizes).sum(axis=1)
+        spread = (shares * (sizes - means[peaks, np.newaxis]) ** 2).sum(axis=1)
+        variances[peaks] = spread + (middles[:, 0] * (_RATIO - 1) / (_CLOSER - 1)) ** 2 / 12 + _LEAST_VARIANCE
+        likely[peaks] = total - math.log(self._count * DIFFERENCES.size * _CLOSER)
+        return likely, means, variances
 
-    def _closer(self, step: Floats, middle: float) -> tuple[float, float, float]:
-        """Return the log-likelihood of the sizes within half a step of the grid, their mean and variance."""
-        sizes = middle * _RATIO ** np.linspace(-0.5, 0.5, _CLOSER)
-        moved = self.y - sizes[:, np.newaxis] * step
-        count = self.y.size
-        apart = np.tril(moved[:, :, np.newaxis] - moved[:, np.newaxis], -1)[:, 1:]
-        earlier = np.tril(np.ones((count, count)), -1)[1:]
-        y = tuple(self.y)
-        broad = np.array([_broad(y[: at + 1]) for at in range(1, count)])
-        before = np.arange(1, count)
-        likely = np.empty((_CLOSER, self._count))
-        for at, kernel in enumerate(_kernels(apart, self._count)):
-            sums = np.einsum("snk,nk->sn", kernel, earlier)
-            likely[:, at] = np.log(_predictive_density(sums, before, broad)).sum(axis=1) - _FIRST
-        prior = math.log(self._count * DIFFERENCES.size * _CLOSER)
-        by_close = log_sum(likely, axis=1)
-        total = float(log_sum(by_close))
-        shares = np.exp(by_close - total)
-        mean = float(shares @ sizes)
-        spread = float(shares @ (sizes - mean) ** 2) + (middle * (_RATIO - 1) / (_CLOSER - 1)) ** 2 / 12
-        return total - prior, mean, spread + _LEAST_VARIANCE
+    def _of_sizes(self, step: Floats, sizes: Floats) -> Floats:
+        """Return the log-likelihood of the values with a change of some sizes, by size and width, (s, h)."""
+        late, early = self._pairs
+        signs = step[late] - step[early]
+        # Only values on different sides of the change move relative to each other.
+        across = np.flatnonzero(signs)
+        alike = np.flatnonzero(signs == 0)
+        moved = (self.y[late] - self.y[early])[across] - sizes[:, np.newaxis] * signs[across]
+        likely = np.empty((sizes.size, self._count))
+        for at, (kernel, apart) in enumerate(zip(self._alike, _kernels(moved, self._count), strict=True)):
+            sums = _sum_by(late[across], apart, self.y.size)
+            sums += np.bincount(late[alike], kernel[alike], self.y.size)
+            density = _predictive_density(sums[:, 1:], np.arange(1, self.y.size), self._broad)
+            likely[:, at] = np.log(density).sum(axis=1) - _FIRST
+        return likely
+
+
+def _sum_by(rows: Indices, values: Floats, size: int) -> Floats:
+    """Return the sums of values that belong to the same row, (s, size).
+
+    :param rows: of each value, ascending, (v,).
+    :param values: (s, v).
+    """
+    sums = np.zeros((len(values), size))
+    if rows.size:
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        sums[:, rows[starts]] = np.add.reduceat(values, starts, axis=1)
+    return sums
 
 
 def _peaks(by_size: Floats) -> Indices:

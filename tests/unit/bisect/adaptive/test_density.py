@@ -132,6 +132,14 @@ def test_values_are_predicted_alike_one_by_one_and_all_at_once() -> None:
     assert all_of_them.one[0] > all_of_them.none
 
 
+def test_sizes_between_those_of_the_grid_are_weighed_like_these() -> None:
+    steps = (np.random.default_rng(2).random((2, 40)) < 0.5).astype(np.float64)
+    found = Density(of_two_speeds(steps[0], 5.0), steps, np.empty((0, 40)))
+
+    for step in (*steps, np.zeros(40), np.ones(40)):
+        assert found._of_sizes(step, density.DIFFERENCES) == pytest.approx(found._by_width(step))
+
+
 def test_one_more_value_in_a_long_search_is_one_step_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = (np.random.default_rng(4).random((12, 111)) < 0.5).astype(np.float64)
     measured = of_two_speeds(steps[0], 5.0)
