@@ -57,6 +57,8 @@ class Figures:
     """Fraction of the stated intervals of sizes, of 95 %, that contain the true one."""
     reversed: Share
     """Fraction of histories in which the direction of a change was stated wrongly."""
+    overlooked: Share
+    """Fraction of histories with a change that ended as "no change above x %" with an x below it."""
 
     @classmethod
     def of(cls, strategy: str, scores: Sequence[Score]) -> Figures:
@@ -80,6 +82,7 @@ class Figures:
             holds=Share.of([holds for _, holds in named]),
             sized=Share.of([each for score in scores for each in score.sizes]),
             reversed=Share.of([score.reversed for score in scores]),
+            overlooked=Share.of([score.overlooked for score in scores]),
         )
 
 

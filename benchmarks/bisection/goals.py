@@ -89,6 +89,12 @@ GOALS = (
         lambda _: True,
         lambda row: row.figures[0].reversed.value,
     ),
+    Goal(
+        'any cell: "no change above x %" with a change above x % in ≤ 1 %',
+        0.01,
+        lambda _: True,
+        lambda row: row.figures[0].overlooked.value,
+    ),
 )
 
 

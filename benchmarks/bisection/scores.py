@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect, Strategy
+from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect, OutcomeKind, Strategy
 from perftrend.bisect.simulator import SimulatedHistory, SimulatedTestbed, bisect
 
 Stated = tuple[float, bool]
@@ -40,6 +40,8 @@ class Score:
     """Whether each stated interval of the size of a change contains the true one."""
     reversed: bool = False
     """A change that makes a test slower was reported as one that makes it faster, or vice versa."""
+    overlooked: bool = False
+    """It ended as "no change above x %", and the new commit differs from the old one by more than x %."""
 
 
 def score_history(strategy: Strategy, history: SimulatedHistory, number: int = 0) -> Score:
@@ -77,6 +79,18 @@ def score_outcome(
             each.low <= true_size <= each.high for each, true_size in sizes if not math.isnan(each.low)
         ),
         reversed=any(each.relative * true_size < 0 for each, true_size in sizes),
+        overlooked=_overlooks(history, outcome),
+    )
+
+
+def _overlooks(history: SimulatedHistory, outcome: BisectOutcome) -> bool:
+    if outcome.kind is not OutcomeKind.NO_DIFFERENCE:
+        return False
+    whole = math.fsum(history.culprits.values())
+    return any(
+        abs(math.expm1(factor * whole / 100)) > outcome.smallest_visible.get(test, math.inf)
+        for test, factor in zip(history.tests, history.model.tests, strict=True)
+        if factor
     )
 
 

@@ -235,6 +235,16 @@ def test_stated_size_is_compared_with_the_true_one(
     assert (sizes, is_reversed) == (found.sizes, found.reversed)
 
 
+@pytest.mark.parametrize(("limit", "overlooked"), [(0.6, False), (0.4, True)])
+def test_change_above_the_stated_limit_is_overlooked(limit: float, overlooked: bool) -> None:
+    history = Cell.of("half", 100 * math.log(1.5) / SimulatedNoise().deviation).history(1)
+    outcome = BisectOutcome(OutcomeKind.NO_DIFFERENCE, "", smallest_visible={"test 1": limit})
+
+    found = score_outcome(history, outcome, BisectState(history.range), SimulatedTestbed(history))
+
+    assert overlooked is found.overlooked
+
+
 def test_goal_is_judged_by_its_worst_cell() -> None:
     right, wrong = score(), score(right=False)
     rows = [
