@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from perftrend.analysis.comparison.distributions import NoiseGrid, log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels, Observation, levels
 from perftrend.bisect.adaptive.candidates import Suspects
-from perftrend.bisect.adaptive.density import Density
+from perftrend.bisect.adaptive.density import TEMPER, Density
 from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood, ValueEvidence, average
 from perftrend.bisect.state import BisectState
 from perftrend.model import Better
@@ -212,20 +212,26 @@ class Belief:
         self.prior = _prior(suspects, found, self.cleared)
         self.tests = tuple(TestBelief(each, suspects, self.prior, found) for each in data)
         ratios = [test.ratios for test in self.tests]
-        one = self.prior.one + _one(ratios)
-        two = self.prior.two + _two(ratios, self.prior)
-        logs = np.concatenate([[self.prior.none], one, two])
-        weights = np.exp(logs - log_sum(logs))
-        self.none = float(weights[0])
-        """The probability of no further change."""
-        self.one: Floats = weights[1 : 1 + one.size]
-        """The probability of a single change, by class, (j,)."""
-        self.two: Floats = weights[1 + one.size :]
-        """The probability of two changes, for each pair of the prior, (k,)."""
-        self.held: Floats = self.one.copy()
+        self._ratios = (_one(ratios), _two(ratios, self.prior))
+        self.none, self.one, self.two = self._weigh()
+        """The probabilities of no further change, of a single one by class, (j,), and of two for each pair of
+        the prior, (k,)."""
+        self.held: Floats = self.one + self._in_pairs(self.two)
         """The probability of a change in each class, alone or with another one, (j,)."""
-        np.add.at(self.held, self.prior.first, self.two)
-        np.add.at(self.held, self.prior.second, self.two)
+
+    def _weigh(self, power: float = 1.0) -> tuple[float, Floats, Floats]:
+        """Return the posterior of no change, of one and of two, with a power of the likelihood."""
+        one, two = self._ratios
+        logs = np.concatenate([[self.prior.none], self.prior.one + power * one, self.prior.two + power * two])
+        weights = np.exp(logs - log_sum(logs))
+        return float(weights[0]), weights[1 : 1 + one.size], weights[1 + one.size :]
+
+    def _in_pairs(self, two: Floats) -> Floats:
+        """Return the probability of a change in each class together with another one, (j,)."""
+        held = np.zeros(self.prior.one.size)
+        np.add.at(held, self.prior.first, two)
+        np.add.at(held, self.prior.second, two)
+        return held
 
     def effect_probability(self, test: TestBelief) -> Floats:
         """Return the probability that a change in each class affects a test, (j,)."""
@@ -243,8 +249,14 @@ class Belief:
 
     @property
     def shares(self) -> Floats:
-        """The probability of a change in each class; each of two changes counts half, (j,)."""
-        return (self.one + self.held) / 2
+        """The probability of a change in each class, as users see it; each of two changes counts half, (j,).
+
+        The search itself may be too sure of where a change is, since pairs confirm or refute it.
+        """
+        learned = any(test.density is not None for test in self.tests)
+        _, one, two = self._weigh(TEMPER if learned else 1.0)
+        shares = one + self._in_pairs(two) / 2
+        return (1 - self.none) * shares / max(float(shares.sum()), 1e-300)
 
     @property
     def hides_large_change(self) -> bool:

@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from perftrend.bisect.adaptive import posterior
+from perftrend.bisect.adaptive import Adaptive, posterior
+from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood
+from perftrend.bisect.adaptive.posterior import Belief
+from perftrend.bisect.simulator import (
+    HistoryModel,
+    SimulatedHistory,
+    SimulatedNoise,
+    SimulatedTestbed,
+    bisect,
+)
 
 CLASSES = 4
 FIRST, SECOND = np.triu_indices(CLASSES, 1)
@@ -56,3 +65,19 @@ def test_one_test_alone_is_affected() -> None:
 
     assert posterior._one([only]).tolist() == only.one.tolist()
     assert posterior._two([only], PRIOR).tolist() == only.two.tolist()
+
+
+@pytest.mark.parametrize(("speeds", "learned"), [(0.0, False), (100 * math.log(1.6), True)])
+def test_shown_suspicion_is_weaker_if_the_noise_is_learned(speeds: float, learned: bool) -> None:
+    noise = SimulatedNoise(within=0.4, between=0.3, modes=speeds, low=0.45, phase=3.5)
+    history = SimulatedHistory(HistoryModel(size=16, changes=(20.0,), noise=noise), (1,))
+    _, state = bisect(Adaptive(maximum_measurements=16), SimulatedTestbed(history))
+
+    suspects = Suspects.of(state.history, [each.commit for each in state.measured], state.broken)
+    belief = Belief(posterior.test_data(state, {}), suspects)
+
+    assert learned is (belief.tests[0].density is not None)
+    assert 1 - belief.none == pytest.approx(belief.shares.sum())
+    most = int(np.argmax(belief.held))
+    unshown = (belief.one + belief.held) / 2
+    assert belief.shares[most] < unshown[most] if learned else belief.shares == pytest.approx(unshown)
