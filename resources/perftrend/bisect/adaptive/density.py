@@ -49,10 +49,9 @@ _FIRST = math.log(LEVEL_DEVIATION * math.sqrt(2 * math.pi))
 _EXCLUDED = 0.01
 _RARER, _GAP = 0.15, 3.0
 """Minimum fraction of the values at each of two levels, and minimum gap between them, in deviations."""
-TEMPER = 0.7
-"""Power of a likelihood that is shown to users: the kernels are learned from the same values, so it is too
-sharp. Intervals of 95 % contain the true size in 94 to 99 % of simulated cases with it, in 91 to 99 %
-without."""
+_TEMPER = 0.7
+"""Power of the likelihood of a size: the kernels are learned from the same values, so it is too sharp.
+Intervals of 95 % contain the true size in 94 to 99 % of simulated cases with it, in 91 to 99 % without."""
 _PLAUSIBLE = 8.0
 """Classes whose log-likelihood is lower than the best by more than this are not refined."""
 _CACHE_SIZE = 4096
@@ -105,7 +104,7 @@ class Density:
 
     def size(self, chosen: int) -> Mixture:
         """Return the posterior of the size of a change in a class, in about per cent."""
-        likely = TEMPER * self.by_size[:, chosen]
+        likely = _TEMPER * self.by_size[:, chosen]
         return Mixture.of(likely, self._sizes[:, chosen], self._variances[:, chosen])
 
     def at_least(self, least: float) -> Floats:

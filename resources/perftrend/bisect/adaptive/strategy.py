@@ -336,7 +336,7 @@ def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:
     """Return the probabilities of changes; each of two changes counts half, so that the sum is at most 1."""
     shown = [
         Suspicion(belief.suspects.history.hashes(chosen), float(share))
-        for chosen, share in zip(belief.suspects.classes, belief.shares, strict=True)
+        for chosen, share in zip(belief.suspects.classes, belief.shown_shares, strict=True)
         if share >= _SHOWN
     ]
     return (Suspicion((), _none(belief)), *shown)
