@@ -325,6 +325,58 @@ def test_secret_is_read_and_shown_nowhere(name: str) -> None:
         assert "***" not in shown
 
 
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_is_read_from_a_file(tmp_path: Path, name: str) -> None:
+    section, key = name.split(".")
+    (tmp_path / "secret").write_text(f"{SECRET}\n")
+
+    loaded = Settings.load(environment={f"{settings.variable(name)}_FILE": f"{tmp_path}/secret"})
+
+    assert SECRET == getattr(getattr(loaded, section), key).get_secret_value()
+    assert SECRET not in loaded.as_yaml()
+
+
+def test_address_of_the_store_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("postgresql://perftrend:secret@db/p\r\n")
+
+    loaded = Settings.load(environment={"PERFTREND_STORE_FILE": f"{tmp_path}/store"})
+
+    assert "postgresql://perftrend:secret@db/p" == loaded.store
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "names a file that cannot be read: No such file or directory"),
+        (b"\n", "names an empty file; write the value into it"),
+        (b"\xff", "names a file that is not text in UTF-8"),
+    ],
+)
+def test_unusable_file_of_a_secret_is_refused(tmp_path: Path, content: bytes | None, why: str) -> None:
+    file = tmp_path / SECRET
+    if content is not None:
+        file.write_bytes(content)
+
+    message = refusal(environment={"PERFTREND_GERRIT_TOKEN_FILE": str(file)})
+
+    assert f"environment variable PERFTREND_GERRIT_TOKEN_FILE {why}" == message
+    assert SECRET not in message
+
+
+def test_secret_and_file_of_it_are_not_given_together(tmp_path: Path) -> None:
+    given = {"PERFTREND_GERRIT_TOKEN": SECRET, "PERFTREND_GERRIT_TOKEN_FILE": str(tmp_path / "token")}
+
+    message = refusal(environment=given)
+
+    assert "PERFTREND_GERRIT_TOKEN is set, too; remove one" in message
+
+
+def test_only_a_secret_is_read_from_a_file() -> None:
+    message = refusal(environment={"PERFTREND_TESTBED_FILE": "x", "PERFTREND_MAIL_PASSWORD_FILE": ""})
+
+    assert "no setting has the variable PERFTREND_TESTBED_FILE" in message
+
+
 @pytest.mark.parametrize(
     ("store", "shown"),
     [

@@ -54,6 +54,10 @@ FORMER_NAMES: Mapping[str, str] = MappingProxyType(
 )
 """The present names of settings that were renamed; the next release removes the former ones."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_IN_FILE = "_FILE"
+"""Ends the variable of a secret that names a file with its value, as container platforms provide secrets."""
+_STORE = ("store",)
+"""Its URL may contain a password."""
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/?#@]*):[^/?#]*@")
 
 _SOAK = "soak"
@@ -209,17 +213,29 @@ class GivenSettings:
         self._store_value((), content, f"settings file {file}")
 
     def read_environment(self, environment: Mapping[str, str]) -> None:
-        """Read the values of environment variables with the prefix."""
+        """Read the values of environment variables with the prefix, and of the files that they name."""
         variables = {variable(name): tuple(name.split(".")) for name in self._names}
         variables |= {variable(".".join(path)): path for path in self._former}
+        in_files = {
+            f"{variable('.'.join(path))}{_IN_FILE}": path
+            for path in self._fields
+            if self._is_secret(path) or path == _STORE
+        }
         for name, value in environment.items():
             if not name.startswith(PREFIX) or name == FILE_VARIABLE:
                 continue
-            if name not in variables:
-                choices = nearest(name, [*map(variable, self._names), FILE_VARIABLE])
+            if name not in variables and name not in in_files:
+                choices = nearest(name, [*map(variable, self._names), *in_files, FILE_VARIABLE])
                 raise SettingsError(f"environment: no setting has the variable {name}{choices}")
-            if value.strip():
-                self._store_value(variables[name], value, f"environment variable {name}")
+            if not value.strip():
+                continue
+            source = f"environment variable {name}"
+            if name in variables:
+                self._store_value(variables[name], value, source)
+            elif environment.get(name.removesuffix(_IN_FILE), "").strip():
+                raise SettingsError(f"{source}: {name.removesuffix(_IN_FILE)} is set, too; remove one")
+            else:
+                self._store_value(in_files[name], _read_value(value, source), source)
 
     def read_command_line(self, overrides: Mapping[str, Any]) -> None:
         """Read the values of options; reject secrets, because all users of a machine see command lines."""
@@ -304,6 +320,23 @@ class GivenSettings:
     def _is_secret(self, path: SettingPath) -> bool:
         """Return whether a setting is a secret, which the tree omits when it is written."""
         return path in self._fields and bool(self._fields[path].exclude)
+
+
+def _read_value(file: str, source: str) -> str:
+    """Return the content of a file without its last line break.
+
+    :raises SettingsError: if it cannot be read, or is empty. The message does not contain the name, which
+        may be the secret itself by mistake.
+    """
+    try:
+        content = Path(file).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise SettingsError(f"{source} names a file that cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise SettingsError(f"{source} names a file that is not text in UTF-8") from None
+    if not content.strip():
+        raise SettingsError(f"{source} names an empty file; write the value into it")
+    return content
 
 
 def variable(name: str) -> str:
