@@ -15,6 +15,8 @@ from starlette.types import Scope
 from perftrend.errors import SettingsError
 
 _UNKNOWN = "unknown"
+_WIDEST_PREFIX = {4: 8, 6: 7}
+"""Least length of the prefix of a trusted network, by IP version: that of the widest private networks."""
 _SITE_BITS = 64
 """Length of the IPv6 prefix that a customer is assigned; the customer chooses the remaining bits."""
 
@@ -23,7 +25,7 @@ class Clients:
     """The rules by which clients are identified.
 
     :param proxies: addresses and networks of the trusted proxies.
-    :raises SettingsError: if one is not a valid address or network.
+    :raises SettingsError: if one is not a valid address or network, or a large part of the Internet.
     """
 
     def __init__(self, proxies: Iterable[str]) -> None:
@@ -33,6 +35,12 @@ class Clients:
             raise SettingsError(
                 f"dashboard.proxies: {error}; write addresses or networks such as 10.1.2.3 or 10.1.2.0/24"
             ) from None
+        for network in self._proxies:
+            if network.prefixlen < _WIDEST_PREFIX[network.version]:
+                raise SettingsError(
+                    f"dashboard.proxies: {network} would let every client name its own address and user; "
+                    "name the addresses of your proxies"
+                )
 
     def of(self, scope: Scope) -> str:
         """Return the address that a request comes from."""

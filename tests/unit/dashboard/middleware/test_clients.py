@@ -58,3 +58,16 @@ def test_who_sits_at_this_machine(client: str, is_here: bool) -> None:
 def test_proxy_that_is_no_address_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"dashboard\.proxies: .*'proxy\.example\.org'"):
         Clients(["proxy.example.org"])
+
+
+@pytest.mark.parametrize("network", ["0.0.0.0/0", "128.0.0.0/1", "::/0", "2000::/3"])
+def test_proxies_are_not_the_whole_internet(network: str) -> None:
+    with pytest.raises(SettingsError, match=f"{network} would let every client name its own address"):
+        Clients(["127.0.0.1", network])
+
+
+def test_proxies_may_be_any_private_network() -> None:
+    proxies = Clients(["10.0.0.0/8", "fc00::/7"])
+
+    assert proxies.are_behind(scope("fd00::1"))
+    assert not proxies.are_behind(scope("11.0.0.1"))
