@@ -236,7 +236,7 @@ class Adaptive:
             OutcomeKind.FOUND,
             reason,
             tuple(culprits),
-            belief=_suspicions(beliefs[len(beliefs) - 2]),
+            belief=_suspicions(beliefs[len(beliefs) - 2], confirmed=True),
             smallest_visible=smallest_further_visible(beliefs),
             outliers=outliers(last),
         )
@@ -332,11 +332,15 @@ def _remeasure_outlier(state: BisectState, belief: Belief) -> MeasureStep | None
     return None
 
 
-def _suspicions(belief: Belief) -> tuple[Suspicion, ...]:
-    """Return the probabilities of changes; each of two changes counts half, so that the sum is at most 1."""
+def _suspicions(belief: Belief, *, confirmed: bool = False) -> tuple[Suspicion, ...]:
+    """Return the probabilities of changes; each of two changes counts half, so that the sum is at most 1.
+
+    :param confirmed: whether pairs have confirmed a change.
+    """
+    shares = belief.shares if confirmed else belief.shown_shares
     shown = [
         Suspicion(belief.suspects.history.hashes(chosen), float(share))
-        for chosen, share in zip(belief.suspects.classes, belief.shown_shares, strict=True)
+        for chosen, share in zip(belief.suspects.classes, shares, strict=True)
         if share >= _SHOWN
     ]
     return (Suspicion((), _none(belief)), *shown)
