@@ -16,7 +16,7 @@ from typing_extensions import override
 from perftrend.clients.gerrit import Comment, Gerrit, connect
 from perftrend.clients.jenkins import Jenkins
 from perftrend.settings import GerritSettings
-from tests.integration.servers import hudson
+from tests.integration.servers import hudson, postgresql
 from tests.integration.servers.gerrit import Pushed, Server, User
 from tests.integration.servers.listening import CHECKOUT, Listener, of_gerrit, until
 
@@ -338,6 +338,54 @@ def test_jobs_of_jenkins_are_started_once_and_the_answer_names_the_build(
     # Two builds in up to ten rounds, each of five trials of ten seconds: what the job suite says.
     told = f"1 test, about 19 minutes, at most 90 minutes, plus building, {jenkins_server.url}/job/{job}/1/"
     assert [f'"{LINE}" started: {told}'] == texts(gerrit, pushed)
+
+
+COMMENTS = 50
+
+
+def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(  # noqa: PLR0917 - fixtures
+    tmp_path: Path, gerrit_server: Server, robot: User, jenkins_server: hudson.Server,
+    postgresql_server: postgresql.Server, gerrit: Gerrit, pushed: Pushed, say: Say,
+) -> None:  # fmt: skip
+    job = "perftrend-perftest-simulated"
+    jenkins_server.create_job(job, JOB.format(parameters="".join(map(PARAMETER.format, OF_GERRIT))))
+    both = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        both.append(Listener(tmp_path / name, gerrit_server, robot, PROJECT))
+    first, second = both
+    url = postgresql_server.database()
+    for each in both:
+        each.settings["store"] = url
+        each.settings["gerrit"]["jobs_per_day"] = COMMENTS
+        each.settings["listener"]["runner"] = "jenkins"
+        each.settings["jenkins"] = {"url": jenkins_server.url}
+    try:
+        first.start()
+        until(first.is_connected)
+        second.start()
+        until(lambda: not second.health()["serving"])
+        assert first.health()["serving"]
+        for number in range(COMMENTS):
+            say(message=LINE)
+            if number == COMMENTS // 2:
+                until(lambda: "started" in first.states())
+                assert -signal.SIGKILL == first.end(signal.SIGKILL)
+        until(lambda: second.health()["serving"])
+        until(lambda: second.states() == ["started"] * COMMENTS)
+        until(lambda: len(answers(gerrit, pushed)) == COMMENTS)
+
+        builds = [
+            each
+            for each in Jenkins(jenkins_server.url).builds(job)
+            if each.parameters["GERRIT_CHANGE_NUMBER"] == str(pushed.number)
+        ]
+        assert COMMENTS == len(builds) == len({each.parameters["GERRIT_EVENT_HASH"] for each in builds})
+        assert 0 == second.end()
+    finally:
+        for each in both:
+            if each.lives():
+                each.end(signal.SIGKILL)
 
 
 # The last one, for it stops the server.

@@ -6,12 +6,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,10 +24,12 @@ import sqlalchemy as sa
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, maintenance
+from perftrend.store.claims import Leadership
 from perftrend.store.connection import engine_of
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import metadata
 from tests.integration.servers import postgresql
+from tests.integration.servers.listening import until
 from tests.integration.servers.stores_on_postgresql import ADDRESS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -289,6 +293,62 @@ def test_tcp_gives_up_a_server_that_vanished_after_half_a_minute(url: str) -> No
 
     assert [30_000, 30, 10, 3] == options
     assert is_checked
+
+
+LEADS = """
+import sys, time
+from perftrend.store import Store
+with Store.open(sys.argv[1]) as store:
+    leadership = store.leadership("listener")
+    while not leadership.is_held():
+        time.sleep(0.05)
+    print("leads", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def role(store: Store, name: str) -> Iterator[Leadership]:
+    leadership = store.leadership(name)
+    assert leadership
+    yield leadership
+    leadership.release()
+
+
+def test_role_is_of_one_process_until_it_is_killed(url: str) -> None:
+    with (
+        Store.open(url) as store,
+        role(store, "listener") as mine,
+        role(store, "watcher") as other,
+        subprocess.Popen([sys.executable, "-c", LEADS, url], stdout=subprocess.PIPE, text=True) as process,
+    ):
+        try:
+            assert process.stdout
+            assert "leads" == process.stdout.readline().strip()
+            assert (False, True) == (mine.is_held(), other.is_held())
+            process.send_signal(signal.SIGKILL)
+
+            until(mine.is_held)
+
+            assert mine.is_held()
+        finally:
+            process.kill()
+
+
+def test_role_is_lost_with_the_server_and_claimed_again(
+    postgresql_server: postgresql.Server, url: str
+) -> None:
+    with Store.open(url) as store, role(store, "listener") as leadership:
+        assert leadership.is_held()
+        postgresql_server.stop()
+        try:
+            for _ in range(2):
+                with pytest.raises(StoreError):
+                    leadership.is_held()
+        finally:
+            postgresql_server.start()
+
+        assert leadership.is_held()
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:

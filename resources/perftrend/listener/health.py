@@ -32,12 +32,15 @@ class Health:
     """Time since all comments were last read."""
     problems: tuple[str, ...]
     """Descriptions of the problems, a line each; empty if the listener is healthy."""
+    is_standby: bool = False
+    """Whether another listener serves the requests."""
 
     @property
     def json(self) -> bytes:
         """The response body of ``/healthz``."""
         content = {
             "healthy": not self.problems,
+            "serving": not self.is_standby,
             "connected": self.is_connected,
             "seconds_behind": round(self.seconds_behind, 1),
             "problems": self.problems,
@@ -125,6 +128,7 @@ class Metrics:
         self.answers = self._counter("answers", "Answers that were posted.")
         self.failures = self._counter("failures", "Failures by service.", "service")
         self.connected = self._gauge("connected", "Whether events of Gerrit are received.")
+        self.serving = self._gauge("serving", "Whether this listener serves the requests, 0 if it stands by.")
         self.seconds_behind = self._gauge("seconds_behind", "Seconds since all comments were last read.")
         self.queue_length = self._gauge(
             "queue_length", "Requests that wait for a decision, a start or an answer."

@@ -11,10 +11,13 @@ from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Health, Metrics
 from perftrend.listener.request_processor import RequestProcessor
+from perftrend.store.claims import Leadership
 
 _SOON_S = 1.0
 """Interval between checks of running jobs, and of builds without a number."""
 _LONGEST_PAUSE_S = 60.0
+_STANDBY_S = 5.0
+"""Interval between attempts to take over."""
 
 
 class ListenerService:
@@ -23,6 +26,7 @@ class ListenerService:
     :param poll_s: interval between polls of all changes, in addition to events.
     :param groups: groups whose members may start jobs; their existence is checked once.
     :param watch: receives events; None for a single poll, which needs none.
+    :param leadership: decides which of several listeners serves the requests; None if there is only one.
     """
 
     def __init__(
@@ -37,7 +41,10 @@ class ListenerService:
         groups: Sequence[str],
         poll_s: float,
         report: Callable[[str], None],
+        leadership: Leadership | None = None,
     ) -> None:
+        self._leadership = leadership
+        self._is_leader = True
         self._gerrit, self._poller, self._processor = gerrit, poller, processor
         self._wakes, self._watch, self._metrics = wakes, watch, metrics
         self._groups, self._poll_s, self._report = groups, poll_s, report
@@ -75,6 +82,9 @@ class ListenerService:
         self._wakes.wake(everywhere=True)
         while True:
             self._check_watch()
+            if not self._leads():
+                time.sleep(_STANDBY_S)
+                continue
             is_busy = self._tend()
             if time.monotonic() >= self._resume_at:
                 is_busy |= self._attempt()
@@ -95,14 +105,37 @@ class ListenerService:
         behind_s = now - self._looked_at
         if behind_s > 2 * self._poll_s:
             problems.append(f"the comments were last read {behind_s:.0f} s ago")
-        return Health(is_connected, behind_s, tuple(problems))
+        return Health(is_connected, behind_s, tuple(problems), is_standby=not self._is_leader)
 
     def metrics(self) -> bytes:
         """Return the metrics in the Prometheus text format; thread-safe."""
         health = self.health()
         self._metrics.connected.set(health.is_connected)
+        self._metrics.serving.set(not health.is_standby)
         self._metrics.seconds_behind.set(health.seconds_behind)
         return self._metrics.text()
+
+    def _leads(self) -> bool:
+        """Return whether this listener serves the requests; take over if no other one does."""
+        if self._leadership is None:
+            return True
+        try:
+            is_leader = self._leadership.is_held()
+        except StoreError as error:
+            self._record_failure(error)
+            is_leader = False
+        else:
+            if not is_leader:
+                # The other listener reads the comments.
+                self._looked_at, self._problem = time.monotonic(), ""
+        if is_leader and not self._is_leader:
+            self._report("no other listener serves the requests any longer; taking over")
+            self._resume_at = time.monotonic()
+            self._wakes.wake(everywhere=True)
+        elif self._is_leader and not is_leader and not self._problem:
+            self._report("another listener serves the requests; standing by")
+        self._is_leader = is_leader
+        return is_leader
 
     def _check_watch(self) -> None:
         if self._watch and not self._watch.is_alive():

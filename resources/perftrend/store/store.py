@@ -20,6 +20,7 @@ from perftrend.store import result_queries, rows
 from perftrend.store.activity import Activity
 from perftrend.store.alerts import Alerts
 from perftrend.store.annotations import Annotations
+from perftrend.store.claims import Leadership
 from perftrend.store.clusterings import Clusterings
 from perftrend.store.clusters import Clusters
 from perftrend.store.connection import (
@@ -113,6 +114,13 @@ class Store:
             return shutil.disk_usage(place).free
         except OSError as error:
             raise StoreError(f"store {place}: {error.strerror}") from error
+
+    def leadership(self, role: str) -> Leadership | None:
+        """Return the right to a role that one process at a time has, on all machines together.
+
+        :returns: None for an SQLite store, which only the processes of one machine use.
+        """
+        return None if self._engine.dialect.name == "sqlite" else Leadership(self._engine, role)
 
     def close(self) -> None:
         """Close all connections to the database."""

@@ -135,7 +135,7 @@ class Listener:
         )
 
     def states(self) -> list[str]:
-        with Store.open(self.folder / "perftrend.sqlite") as store:
+        with Store.open(self.settings.get("store", self.folder / "perftrend.sqlite")) as store:
             return [each.state.value for each in store.requests.in_states(*RequestState)]
 
     def has_served(self, requests: int = 1) -> bool:

@@ -11,10 +11,11 @@ from perftrend.errors import ServiceError, SettingsError
 from perftrend.listener.health import Health, Metrics, serve
 
 WELL = Health(is_connected=True, seconds_behind=1.25, problems=())
+STANDING_BY = Health(is_connected=True, seconds_behind=0, problems=(), is_standby=True)
 ILL = Health(is_connected=False, seconds_behind=900, problems=("no connection",))
 
 
-@pytest.mark.parametrize(("health", "status"), [(WELL, 200), (ILL, 503)])
+@pytest.mark.parametrize(("health", "status"), [(WELL, 200), (ILL, 503), (STANDING_BY, 200)])
 def test_health_is_told_by_status_and_page(health: Health, status: int) -> None:
     with serve("127.0.0.1:0", health=lambda: health, metrics=bytes) as address:
         answer = requests.get(f"http://{address}/healthz?x=1", timeout=10)
@@ -22,6 +23,7 @@ def test_health_is_told_by_status_and_page(health: Health, status: int) -> None:
     assert (status, "application/json") == (answer.status_code, answer.headers["Content-Type"])
     assert {
         "healthy": status == 200,
+        "serving": not health.is_standby,
         "connected": health.is_connected,
         "seconds_behind": pytest.approx(health.seconds_behind, abs=0.1),
         "problems": list(health.problems),

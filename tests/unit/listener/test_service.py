@@ -45,15 +45,29 @@ class Time:
             raise KeyboardInterrupt
 
 
+class FakeLeadership:
+    """The database's answers to who serves the requests, one for each question; the last one stays."""
+
+    def __init__(self, *answers: bool | StoreError) -> None:
+        self.answers = list(answers)
+
+    def is_held(self) -> bool:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+
 class Running:
     """A service on the bench."""
 
-    def __init__(self, bench: Any, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, bench: Any, patch: pytest.MonkeyPatch, leadership: Any = None) -> None:
         self.bench, self.watch, self.wakes = bench, FakeWatch(), Wakes()
         self.time = Time(patch, self.wakes)
         self.service = ListenerService(
             bench.gerrit, bench.poller(), bench.processor, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
             metrics=bench.metrics, groups=(), poll_s=300.0, report=bench.said.append,
+            leadership=leadership,
         )  # fmt: skip
 
     def turns(self, number: int) -> None:
@@ -195,3 +209,35 @@ def test_jobs_of_this_machine_are_run_once_even_if_another_request_fails(running
         running.service.once()
 
     assert [] == running.bench.runner.runs
+
+
+def test_listener_waits_until_no_other_one_serves(listener: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(listener, monkeypatch, FakeLeadership(*[False] * 200, True))
+    running.bench.gerrit.write(LINE)
+
+    running.turns(200)
+    assert ([], ()) == (running.bench.runner.started, running.problems)
+    assert ["another listener serves the requests; standing by"] == running.bench.said
+    assert b"perftrend_listener_serving 0.0" in running.service.metrics()
+    assert running.service.health().is_standby
+    running.turns(1)
+
+    assert [LINE] == running.bench.runner.started
+    assert ["no other listener serves the requests any longer; taking over"] == running.bench.said[1:2]
+    assert b"perftrend_listener_serving 1.0" in running.service.metrics()
+
+
+def test_listener_whose_database_is_away_does_nothing(listener: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = StoreError("the server closed the connection")
+    running = Running(listener, monkeypatch, FakeLeadership(True, lost, lost, False, True))
+    running.turns(1)
+    running.bench.gerrit.write(LINE)
+
+    running.turns(2)
+    assert (["the server closed the connection"], []) == (running.bench.said, running.bench.runner.started)
+    assert ("the server closed the connection",) == running.problems
+    running.turns(1)
+    assert () == running.problems
+    running.turns(2)
+
+    assert [LINE] == running.bench.runner.started
