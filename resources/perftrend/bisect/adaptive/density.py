@@ -197,10 +197,11 @@ class Density:
         across = np.flatnonzero(signs)
         alike = np.flatnonzero(signs == 0)
         moved = (self.y[late] - self.y[early])[across] - sizes[:, np.newaxis] * signs[across]
+        rows, alike_rows = late[across], late[alike]
         likely = np.empty((sizes.size, self._count))
         for at, (kernel, apart) in enumerate(zip(self._alike, _kernels(moved, self._count), strict=True)):
-            sums = _sum_by(late[across], apart, self.y.size)
-            sums += np.bincount(late[alike], kernel[alike], self.y.size)
+            sums = _sum_by(rows, apart, self.y.size)
+            sums += np.bincount(alike_rows, kernel[alike], self.y.size)
             density = _predictive_density(sums[:, 1:], np.arange(1, self.y.size), self._broad)
             likely[:, at] = np.log(density).sum(axis=1) - _FIRST
         return likely
