@@ -28,7 +28,6 @@ from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
-from perftrend.store.claims import Leadership
 from perftrend.store.connection import redact_password
 from perftrend.store.requests import Request, Requests
 from perftrend.trigger import Trigger
@@ -83,8 +82,16 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
     runs_jobs = jenkins.connect(settings.jenkins) if settings.listener.runner == "jenkins" else None
     projects = settings.listener.projects
     with ExitStack() as stack:
+        if not settings.store.startswith("postgresql"):
+            # Before it is opened, which may upgrade a store that the other listener uses.
+            stack.enter_context(_alone(settings.store))
         store = stack.enter_context(Store.open(settings.store))
-        leadership = stack.enter_context(_lead(store, settings, may_wait=bool(runs_jobs) and not given.once))
+        leadership = store.leadership("listener")
+        if leadership:
+            stack.callback(leadership.release)
+            may_wait = runs_jobs and not given.once
+            if not (may_wait or leadership.is_held()):
+                raise _in_use(redact_password(settings.store))
         runner = JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
         stack.callback(runner.close)
         processor = RequestProcessor(
@@ -169,34 +176,20 @@ def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, 
 
 
 @contextmanager
-def _lead(store: Store, settings: Settings, *, may_wait: bool) -> Iterator[Leadership | None]:
-    """Ensure that no other process serves the requests of a store.
-
-    :param may_wait: whether this process may stand by until another one ends.
-    :returns: what decides which process serves them; None if this one does until it ends.
-    :raises UsageError: if another process serves them, and this one must not wait.
-    """
+def _alone(store: str) -> Iterator[None]:
+    """Ensure that no other process on this machine serves the requests of a store."""
+    place = store if "://" in store else str(Path(store).absolute())
+    name = f"listener-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
     with ExitStack() as stack:
-        leadership = store.leadership("listener")
-        if leadership is None:
-            is_free = _lock(stack, Path(settings.store))
-        else:
-            stack.callback(leadership.release)
-            is_free = may_wait or leadership.is_held()
-        if not is_free:
-            where = redact_password(settings.store) if leadership else Path(settings.store).name
-            raise errors.UsageError(f"store {where}: another listener uses it; stop that one first")
-        yield leadership
+        try:
+            stack.enter_context(lock.hold(name, owner="a listener"))
+        except errors.TestbedError:
+            raise _in_use(Path(store).name) from None
+        yield
 
 
-def _lock(stack: ExitStack, store: Path) -> bool:
-    """Lock the file of a store on this machine, and return whether that succeeded."""
-    name = f"listener-{hashlib.sha256(str(store.absolute()).encode()).hexdigest()[:16]}"
-    try:
-        stack.enter_context(lock.hold(name, owner="a listener"))
-    except errors.TestbedError:
-        return False
-    return True
+def _in_use(store: str) -> errors.UsageError:
+    return errors.UsageError(f"store {store}: another listener uses it; stop that one first")
 
 
 if __name__ == "__main__":
