@@ -172,6 +172,8 @@ def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, 
     """Return the environment variables that pass the options of this command line to a job."""
     file = given.settings or os.environ.get(FILE_VARIABLE)
     variables = {"PERFTREND_STORE": settings.store, "PERFTREND_ARCHIVE": str(settings.archive)}
+    # This process may have the store from a file; a job would refuse both.
+    variables["PERFTREND_STORE_FILE"] = ""
     return {**variables, **({FILE_VARIABLE: str(Path(file).absolute())} if file else {})}
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from perftrend.cli import listener
+from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.requests import RequestState
 from tests.doubles import faulty
@@ -244,3 +245,13 @@ def test_hash_is_looked_up_in_the_repository(
 
     assert (0, "") == (ended.exit_code, ended.err)
     assert [True] == [answer in each["message"] for each in gerrit.posted]
+
+
+def test_job_uses_the_store_that_the_listener_has_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("postgresql://perftrend:secret@db/p\n")
+    own = {"PERFTREND_STORE_FILE": str(tmp_path / "store")}
+    loaded = Settings.load(environment=own)
+
+    passed = listener._environment(listener.parser().parse_args([]), loaded)
+
+    assert "postgresql://perftrend:secret@db/p" == Settings.load(environment={**own, **passed}).store
