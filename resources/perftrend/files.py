@@ -9,6 +9,7 @@ import glob
 import os
 import secrets
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -55,6 +56,16 @@ def replace_directory(directory: Path) -> Generator[Path]:
         _swap(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory, whatever the program of another one has done in it."""
+    with suppress(RecursionError):
+        shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():
+        # For directories without permissions, and for those that are nested too deeply for Python.
+        for command in ("chmod", "--recursive", "u+rwX"), ("rm", "--recursive", "--force"):
+            subprocess.run([*command, "--", str(directory)], capture_output=True, check=False)
 
 
 def _remove_abandoned(target: Path) -> None:

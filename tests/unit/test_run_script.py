@@ -54,7 +54,7 @@ class Checkout:
         self.bin.mkdir()
         for tool in TOOLS.split():
             (self.bin / tool).symlink_to(shutil.which(tool) or "/nowhere")
-        for program in ("git", "ip", "nft", "ethtool"):
+        for program in ("git", "ip", "nft", "ethtool", "bwrap"):
             self.program(program, "#!/bin/sh\n")
         self.program("python3", STAND_IN.replace("@HOME@", str(home)))
 

@@ -14,7 +14,7 @@ import copy
 import hashlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from perftrend import sandbox
 from perftrend.builds import commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
@@ -32,9 +33,11 @@ from perftrend.clients.git import Address, Repository
 from perftrend.errors import BuildError, PerftrendError, SettingsError
 from perftrend.files import acquire_lock
 from perftrend.model import BuildMeasurement
+from perftrend.sandbox import Limits, Sandbox
 from perftrend.settings import ProjectSettings
 
 _LOGS_PER_BUILD = 10
+_SHARE_OF_MEMORY = 0.75
 _LOOK_AGAIN_S = 0.1
 """The interval of the checks whether another process has finished the build that is waited for."""
 _MORE_THAN_A_MOMENT = 2
@@ -55,13 +58,21 @@ def profile_of(project: ProjectSettings) -> Profile:
     return load(project.profile, project.profiles, project.parameters)
 
 
-def open_builds(project: ProjectSettings, *, log: Callable[[str], None] = _log_nothing) -> Builds:
+def open_builds(
+    project: ProjectSettings, *, is_under_review: bool = False, log: Callable[[str], None] = _log_nothing
+) -> Builds:
     """Open the builds of the settings: the profile, a mirror of the repository, the folder.
 
-    :raises SettingsError: if no profile or no repository is set, or one is not valid.
+    :param is_under_review: whether code of a change under review is built; it runs in a sandbox, unless the
+        settings trust it.
+    :raises SettingsError: if no profile or no repository is set, or one is not valid; if a sandbox is
+        needed and cannot be used.
     :raises ServiceError: if fetching from the repository fails.
     """
     profile = profile_of(project)
+    is_confined = is_under_review and not project.trusted
+    if is_confined:
+        _require_sandbox(profile)
     source = project.repository or profile.repository
     if source is None:
         raise SettingsError(
@@ -69,7 +80,33 @@ def open_builds(project: ProjectSettings, *, log: Callable[[str], None] = _log_n
         )
     name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
     repository = Repository.mirror(source, project.builds / "mirrors" / f"{name}.git")
-    return Builds(profile, repository, project.builds, maximum=project.maximum_builds, log=log)
+    confined = _sandbox(profile, repository) if is_confined else None
+    return Builds(profile, repository, project.builds, project.maximum_builds, log, sandbox=confined)
+
+
+def _require_sandbox(profile: Profile) -> None:
+    """Check that all code of a commit runs in a sandbox. :raises SettingsError: if not."""
+    problem = ""
+    if profile.install or profile.identify:
+        problem = f"profile {profile.name} installs it on this machine, outside of a sandbox"
+    elif profile.measure is None and "{isolated}" not in profile.device_options.values():
+        problem = f"profile {profile.name} does not pass {{isolated}} to the driver of the device"
+    elif reason := sandbox.unusable():
+        problem = f"there is no sandbox to run it in: {reason}"
+    if problem:
+        raise SettingsError(
+            f"the code of a change under review could read all that this job can: {problem}; "
+            f"set project.trusted to true if you trust everyone who can push a change"
+        )
+
+
+def _sandbox(profile: Profile, repository: Repository) -> Sandbox:
+    table = profile.sandbox
+    memory_gib = table.memory_gib or _SHARE_OF_MEMORY * sandbox.memory_gib()
+    limits = Limits(memory_gib, table.processes, table.disk_gib)
+    # Builds ask git for the version of a checkout.
+    readable = (repository.folder.resolve(), *(Path(each).expanduser() for each in table.readable))
+    return Sandbox(limits, readable, table.network)
 
 
 class Builds:
@@ -80,6 +117,7 @@ class Builds:
     :param repository: the source of the commits.
     :param folder: contains the cached builds, and the logs; other processes may use it too.
     :param maximum: the number of builds that are cached.
+    :param sandbox: where commits are built and measured; None: with all rights of this process.
     :param log: receives progress messages, in lines.
     """
 
@@ -90,11 +128,14 @@ class Builds:
         folder: Path,
         maximum: int = 50,
         log: Callable[[str], None] = _log_nothing,
+        *,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.profile = profile
         self.repository = repository
         self.folder = folder.resolve()
         self._cache = BuildCache(self.folder, maximum)
+        self._sandbox = sandbox
         self._log = log
         self._failed: dict[str, BuildError] = {}
         self._in_use: dict[str, int] = {}
@@ -115,6 +156,12 @@ class Builds:
         while self._in_use:
             _, holding = self._in_use.popitem()
             os.close(holding)
+
+    @property
+    def isolation(self) -> Mapping[str, str]:
+        """The options of the device's driver that isolate a build; empty if the builds are trusted."""
+        isolated = {name: "yes" for name, text in self.profile.device_options.items() if text == "{isolated}"}
+        return isolated if self._sandbox else {}
 
     def until(self, stop: Stop) -> Builds:
         """Return the same builds for a caller that can do without.
@@ -216,9 +263,17 @@ class Builds:
             except StoppedError:
                 self._log(f"{work.what}: ended, because it is not needed")
                 raise
-            paths = _artifacts(work, source)
             took_s = time.monotonic() - began
-            self._cache.add(key, source, paths, took_s=took_s)
+            try:
+                self._cache.add(key, source, _artifacts(work, source), took_s=took_s)
+            except RecursionError:
+                raise _artifacts_error(work, "the build left folders that are nested too deeply") from None
+            except PermissionError as error:
+                if not str(error.filename).startswith(str(source)):
+                    raise
+                raise _artifacts_error(
+                    work, f"the build left {error.filename}, which cannot be read"
+                ) from None
         self._log(f"{work.what}: built in {took_s:.0f} s")
         return True
 
@@ -245,7 +300,7 @@ class Builds:
         return measure(work, built.folder, place, self._observer, number)
 
     def _work(self, commit: str) -> Work:
-        return Work(self.profile, commit, self.folder / "logs", self._log, self._stop)
+        return Work(self.profile, commit, self.folder / "logs", self._log, self._stop, self._sandbox)
 
     def _key(self, commit: str) -> str:
         return self._work(commit).key
@@ -315,15 +370,26 @@ def _artifacts(work: Work, source: Path) -> list[Path]:
         files = {path.relative_to(source) for match in source.glob(pattern) for path in _files(match)}
         files = {path for path in files if path.parts[0] != ".git"}
         if not files:
-            log = work.log("build")
-            raise BuildError(
-                f"{work.what}: the build left no file that matches {pattern}; see {log}",
-                step="artifacts",
-                log=str(log),
-                last_lines=commands.last_lines(log),
-            )
+            raise _artifacts_error(work, f"the build left no file that matches {pattern}")
         found |= files
+    if work.sandbox:
+        for path in found:
+            target = (source / path).resolve()
+            if not target.is_relative_to(source.resolve()) and work.sandbox.hides(target):
+                raise _artifacts_error(
+                    work, f"the artifact {path} is a link to a file that is not in the checkout"
+                )
     return sorted(found)
+
+
+def _artifacts_error(work: Work, problem: str) -> BuildError:
+    log = work.log("build")
+    return BuildError(
+        f"{work.what}: {problem}; see {log}",
+        step="artifacts",
+        log=str(log),
+        last_lines=commands.last_lines(log),
+    )
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -4,8 +4,8 @@
 word and is replaced by several, which are separated as in a shell, by spaces and quotes. ``{{`` and ``}}``
 are the braces themselves. The words are never passed to a shell.
 
-Commands run code of a change under review, so they get few variables: no token that the job has
-in its environment is among them. A command can be cancelled if its build is not needed any longer.
+Commands get few variables: no token that the job has in its environment is among them. If they run code of
+a change under review, they run in a sandbox. A command can be cancelled if its build is no longer needed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, nearest
+from perftrend.sandbox import Confinement, Sandbox, create_scratch
 
 LAST_LINES = 20
 MOST_BYTES = 10_000_000
@@ -46,6 +48,8 @@ _FAULTS_OF_THE_MACHINE = {
 }
 """Messages of a command whose failure is not caused by the commit."""
 _REPORT_EVERY_S = 60.0
+_LOOK_EVERY_S = 0.25
+"""The interval of the checks of the limits of a sandbox."""
 _TAIL_BYTES = 20_000
 _LONGEST_LINE = 300
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -115,6 +119,7 @@ class Steps:
     :param timeout_s: for all of them together.
     :param allows_background: whether processes that they leave in the background continue.
     :param stop: ends them when it is set.
+    :param sandbox: where they run; None: they run with all rights of this process.
     """
 
     name: str
@@ -126,6 +131,7 @@ class Steps:
     report: Callable[[str], None]
     allows_background: bool = False
     stop: Stop | None = None
+    sandbox: Sandbox | None = None
 
     def run(self, commands: Iterable[Sequence[str]]) -> None:
         """Run them one after the other.
@@ -135,11 +141,12 @@ class Steps:
         :raises StoppedError: if ``stop`` was set.
         """
         end = time.monotonic() + self.timeout_s
-        for command in commands:
-            with self.log.open("ab") as log:
-                start = _log_command(command, log)
-                code = self._one(command, log, log, end)
-            self._require_success(command, code, start)
+        with self._scratch() as scratch:
+            for command in commands:
+                with self.log.open("ab") as log:
+                    start = _log_command(command, log)
+                    how = self._one(command, log, log, end, scratch)
+                self._require_success(command, how, start)
 
     def output(self, command: Sequence[str]) -> bytes:
         """Run one command and return its output, which is also written to the log.
@@ -147,19 +154,48 @@ class Steps:
         :raises BuildError: if it fails or times out.
         :raises TestbedError: if that is caused by this machine.
         """
-        with self.log.open("ab") as log, tempfile.TemporaryFile(dir=self.log.parent) as printed:
+        with (
+            self._scratch() as scratch,
+            self.log.open("ab") as log,
+            tempfile.TemporaryFile(dir=self.log.parent) as printed,
+        ):
             start = _log_command(command, log)
-            code = self._one(command, printed, log, time.monotonic() + self.timeout_s)
+            how = self._one(command, printed, log, time.monotonic() + self.timeout_s, scratch)
             printed.seek(0)
             shutil.copyfileobj(printed, log)
             log.flush()
-            self._require_success(command, code, start)
+            self._require_success(command, how, start)
             printed.seek(0)
             return printed.read(MOST_BYTES + 1)
 
-    def _one(self, command: Sequence[str], output: IO[bytes], log: IO[bytes], end: float) -> int | None:
-        """Run one command and return its exit code, or None if it timed out."""
+    @contextmanager
+    def _scratch(self) -> Iterator[Path | None]:
+        """Provide the scratch folder of the sandbox, if there is one."""
+        if self.sandbox is None:
+            yield None
+            return
+        with folders.own(self.log.parent.parent / "scratch", f"{self.name}-") as scratch:
+            create_scratch(scratch)
+            yield scratch
+
+    def _one(
+        self, command: Sequence[str], output: IO[bytes], log: IO[bytes], end: float, scratch: Path | None
+    ) -> str:
+        """Run one command and return how it failed; empty if it did not."""
         self._require_program(command[0])
+        if self.sandbox is None or scratch is None:
+            return self._execute(command, output, log, end)
+        with Confinement(self.sandbox, self.folder, scratch) as confinement:
+            return self._execute(confinement.wrap(command), output, log, end, confinement)
+
+    def _execute(
+        self,
+        command: Sequence[str],
+        output: IO[bytes],
+        log: IO[bytes],
+        end: float,
+        confinement: Confinement | None = None,
+    ) -> str:
         ours, guards = _pipe()
         with ours:
             with guards:
@@ -171,64 +207,82 @@ class Steps:
                     stdout=output,
                     stderr=log,
                     start_new_session=True,
+                    pass_fds=[confinement.descriptor] if confinement else [],
                 )
-            in_time = False
+            has_ended = False
             try:
-                in_time = self._wait(process.pid, end, command)
+                if confinement:
+                    confinement.begin(process.pid)
+                how = self._wait(process.pid, end, confinement)
+                has_ended = not how
             finally:
-                if in_time and self.allows_background:
+                if has_ended and self.allows_background:
                     with suppress(BrokenPipeError):  # the command has ended its own guard
                         ours.write(b"\n")
                 else:
                     _end(process)
-        return process.wait() if in_time else None
+        code = process.wait()
+        return how or (f"ended with {code}" if code else "")
 
-    def _wait(self, pid: int, end: float, command: Sequence[str]) -> bool:
-        """Wait for a process and return whether it ended in time; it is not reaped.
+    def _wait(self, pid: int, end: float, confinement: Confinement | None) -> str:
+        """Wait for a process, which is not reaped; return why it is not waited for, empty if it has ended.
 
         :raises StoppedError: if ``stop`` was set.
         """
         descriptor = os.pidfd_open(pid)
-        began = time.monotonic()
+        began = reported = time.monotonic()
+        longest_s = _LOOK_EVERY_S if confinement else _REPORT_EVERY_S
         try:
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)
             if self.stop:
                 ended.register(self.stop, select.POLLIN)
             while (left := end - time.monotonic()) > 0:
-                is_ready = ended.poll(1000 * min(left, _REPORT_EVERY_S))
+                is_ready = ended.poll(1000 * min(left, longest_s))
                 if self.stop:
                     self.stop.check()
                 if is_ready:
-                    return True
-                self.report(f"{self.what}: {command[0]}, {(time.monotonic() - began) / 60:.0f} min")
-            return bool(select.select([descriptor], [], [], 0)[0])
+                    return ""
+                if confinement and (excess := confinement.exceeded()):
+                    return f"{excess}, which is the limit"
+                if time.monotonic() - reported >= _REPORT_EVERY_S:
+                    reported = time.monotonic()
+                    self.report(f"{self.what}: {self.name}, {(reported - began) / 60:.0f} min")
+            has_ended = bool(select.select([descriptor], [], [], 0)[0])
+            return "" if has_ended else f"exceeded the timeout of {self.timeout_s:g} s"
         finally:
             os.close(descriptor)
 
     def _require_program(self, program: str) -> None:
-        is_name = "/" not in program
-        if is_name and not shutil.which(program, path=self.environment.get("PATH")):
+        if "/" in program:
+            return
+        found = shutil.which(program, path=self.environment.get("PATH"))
+        if not found:
             raise TestbedError(
                 f"{self.what}: the program {program} is missing on this machine; "
                 f"install it, or correct the {self.name} command of the profile"
             )
+        if self.sandbox and self.sandbox.hides(Path(found)):
+            raise TestbedError(
+                f"{self.what}: the program {found} is not visible in the sandbox; "
+                f"add its folder to sandbox.readable in the profile"
+            )
 
-    def _require_success(self, command: Sequence[str], code: int | None, start: int) -> None:
+    def _require_success(self, command: Sequence[str], how: str, start: int) -> None:
         """Check how a command ended.
 
+        :param how: it failed; empty if it did not.
         :param start: where its output begins in the log, which may contain that of earlier attempts.
         """
-        if code == 0:
+        if not how:
             return
         lines = last_lines(self.log, start)
-        how = f"ended with {code}" if code else f"exceeded the timeout of {self.timeout_s:g} s"
         for words, meaning in _FAULTS_OF_THE_MACHINE.items():
             if any(words in line for line in lines):
                 raise TestbedError(
                     f"{self.what}: {self.name} failed on this machine: {meaning}; see {self.log}"
                 )
-        shown = shlex.join(command)
+        shown = " ".join(shlex.join(command).split())
         shown = shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]}…"
         raise BuildError(
             f"{self.what}: {self.name} failed: {shown} {how}; see {self.log}",

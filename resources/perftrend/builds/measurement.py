@@ -27,6 +27,7 @@ from perftrend.builds.profile import MeasureTable, Profile
 from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
 from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.sandbox import VARIABLES, Sandbox
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 _WHOLE = re.compile(r"[0-9a-f]{40}")
@@ -51,6 +52,8 @@ class Work:
     report: Callable[[str], None]
     stop: Stop | None = None
     """Ends the commands when it is set."""
+    sandbox: Sandbox | None = None
+    """Where builds and measurements run; None: they have all rights of this process."""
 
     def __post_init__(self) -> None:
         if not _WHOLE.fullmatch(self.commit):
@@ -77,7 +80,9 @@ class Work:
         """
         jobs = len(os.sched_getaffinity(0))
         paths = {name: str(path) for name, path in folders.items()}
-        return {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), **paths}
+        isolated = "no" if self.sandbox is None else "yes"
+        fixed = {"python": sys.executable, "commit": self.commit, "jobs": str(jobs), "isolated": isolated}
+        return {**fixed, **paths}
 
     def steps(
         self,
@@ -100,6 +105,8 @@ class Work:
         profile_variables = {
             variable: commands.expand(value, values) for variable, value in self.profile.environment.items()
         }
+        if self.sandbox:
+            variables = {**VARIABLES, **variables}
         return Steps(
             name=name,
             what=self.what,
@@ -110,6 +117,7 @@ class Work:
             report=self.report,
             allows_background=allows_background,
             stop=self.stop,
+            sandbox=self.sandbox,
         )
 
 

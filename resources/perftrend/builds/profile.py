@@ -3,7 +3,7 @@
 A profile is a file, ``NAME.yaml``. It may declare words as parameters, whose values are in the
 settings. A loaded profile contains no parameters, only the placeholders that
 :class:`perftrend.builds.Builds` replaces: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}``,
-``{jobs}`` and ``{variant}``.
+``{jobs}``, ``{variant}`` and ``{isolated}``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from perftrend.builds import commands
 from perftrend.errors import SettingsError, nearest
 from perftrend.model import Better
-from perftrend.settings.values import Seconds, Text, Words
+from perftrend.settings.values import Number, Seconds, Text, Words
 
 BUILDING = ("python", "source", "commit", "jobs")
 """Placeholders of commands that run in the worktree."""
@@ -32,11 +32,13 @@ USING = ("python", "artifacts", "commit", "jobs")
 """Placeholders of commands that use the artifacts, when the worktree is removed."""
 MEASURING = (*USING, "variant")
 """Placeholders of the command that measures."""
+ON_DEVICE = (*USING, "isolated")
+"""Placeholders of options for the driver of the testbed's device."""
 ALWAYS = ("python", "commit", "jobs")
 """Placeholders that are valid for both."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_RESERVED = {*ALWAYS, *BUILDING, *MEASURING}
+_RESERVED = {*ALWAYS, *BUILDING, *MEASURING, *ON_DEVICE}
 
 
 def _check_build_word(text: str) -> str:
@@ -51,6 +53,11 @@ def _check_use_word(text: str) -> str:
 
 def _check_measure_word(text: str) -> str:
     commands.check_placeholders(text, MEASURING)
+    return text
+
+
+def _check_device_word(text: str) -> str:
+    commands.check_placeholders(text, ON_DEVICE)
     return text
 
 
@@ -82,8 +89,8 @@ def _pattern(text: str) -> str:
 
 
 BuildCommand = Annotated[tuple[Annotated[str, AfterValidator(_check_build_word)], ...], Field(min_length=1)]
-UseWord = Annotated[str, AfterValidator(_check_use_word)]
-UseCommand = Annotated[tuple[UseWord, ...], Field(min_length=1)]
+UseCommand = Annotated[tuple[Annotated[str, AfterValidator(_check_use_word)], ...], Field(min_length=1)]
+DeviceWord = Annotated[str, AfterValidator(_check_device_word)]
 MeasureCommand = Annotated[
     tuple[Annotated[str, AfterValidator(_check_measure_word)], ...], Field(min_length=1)
 ]
@@ -142,6 +149,21 @@ class MeasureTable(ProfileTable):
     """The number of layouts that successive measurements of a build cycle through."""
 
 
+class SandboxTable(ProfileTable):
+    """What the commands of a change under review may use."""
+
+    network: bool = False
+    """Whether they may use the network."""
+    readable: tuple[Text, ...] = ()
+    """Files and folders that they may read, in addition to those of the system."""
+    memory_gib: Annotated[Number, Field(gt=0)] | None = None
+    """The memory of a command and its children; none: three quarters of that of the machine."""
+    processes: Annotated[int, Field(ge=1)] = 4096
+    """The number of their processes and threads."""
+    disk_gib: Annotated[Number, Field(gt=0)] = 20.0
+    """The size of the files that they write; at most three quarters of the free space in any case."""
+
+
 class Profile(ProfileTable):
     """The steps to build and measure a product."""
 
@@ -165,10 +187,12 @@ class Profile(ProfileTable):
     """Commands that are run before this build is measured, in the folder of its artifacts."""
     identify: UseCommand | None = None
     """A command whose output names the commit that is installed, by 7 digits or more of its hash."""
-    device_options: dict[str, UseWord] = {}
+    device_options: dict[str, DeviceWord] = {}
     """Options for the driver of the testbed's device."""
     measure: MeasureTable | None = None
     """The command that measures it; none: the suites do, on the testbed."""
+    sandbox: SandboxTable = SandboxTable()
+    """What the commands of a change under review may use."""
     timeouts_s: Timeouts = Timeouts()
     """The time limit of each step."""
 

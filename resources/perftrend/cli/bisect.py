@@ -151,7 +151,9 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     with (
         gerrit_post.failure_posted(settings, reviewed, job=job) as ending,
         full_one_named(settings),
-        scope.open_scope(settings, revisions.project(settings, reviewed)) as (chosen, product),
+        scope.open_scope(
+            settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
+        ) as (chosen, product),
     ):
         searched, names = _range(product.repository, settings, reviewed)
         count = len(searched.history.commits)

@@ -97,7 +97,9 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
     with (
         gerrit_post.failure_posted(settings, reviewed, job=job),
-        scope.open_scope(settings, revisions.project(settings, reviewed)) as (chosen, product),
+        scope.open_scope(
+            settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
+        ) as (chosen, product),
     ):
         if reviewed:
             compared = revisions.of_review(product.repository, reviewed)

@@ -43,10 +43,18 @@ class JobScope:
 
 
 @contextmanager
-def open_scope(settings: Settings, project: ProjectSettings) -> Iterator[tuple[JobScope, Builds]]:
-    """Choose the testbed and the tests, then open the builds, which mirrors the repository."""
+def open_scope(
+    settings: Settings, project: ProjectSettings, *, is_under_review: bool
+) -> Iterator[tuple[JobScope, Builds]]:
+    """Choose the testbed and the tests, then open the builds, which mirrors the repository.
+
+    :param is_under_review: whether code of a change under review is built and measured.
+    """
     found = choose_scope(settings, builds.profile_of(project))
-    with builds.open_builds(project, log=console.warn) as product:
+    with builds.open_builds(project, is_under_review=is_under_review, log=console.warn) as product:
+        if found.keys:
+            options = {**found.settings.device_options, **product.isolation}
+            Testbed(found.spec, device_options=options).check()
         yield found, product
 
 

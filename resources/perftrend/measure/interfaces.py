@@ -38,6 +38,8 @@ class Wiring(Protocol):
 
     generator_ports: Sequence[str]
     device_ports: Sequence[str]
+    has_own_network: bool
+    """Whether programs at the device's ports can use no other network."""
 
     def unusable(self) -> str:
         """Return why this machine does not support the wiring; empty if it does."""

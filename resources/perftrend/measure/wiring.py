@@ -100,6 +100,7 @@ class VethPairs(Wiring):
     """
 
     interfaces = (("tg0", "d0"), ("tg1", "d1"))
+    has_own_network = True
 
     def __init__(self, user_namespace: str = "no") -> None:
         self._user = user_namespace == "yes" or os.geteuid() != 0
@@ -168,6 +169,8 @@ def _text(mac: bytes) -> str:
 
 class Loopback(Wiring):
     """UDP on the loopback interface, at a random address, which avoids conflicts."""
+
+    has_own_network = False
 
     def __init__(self) -> None:
         # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from perftrend import errors
+from perftrend.sandbox import child_of, wait_for_end
 
 _STOP_S = 2.0
 
@@ -36,11 +37,16 @@ class WorkerProcess:
 
     :param name: name of the process in messages.
     :param command: an argument list.
+    :param is_confined: whether the command starts the worker in a sandbox, as its only child.
     :raises TestbedError: if it does not become ready; with the last line of its error output.
     """
 
-    def __init__(self, name: str, command: Sequence[str], *, ready_s: float = 20.0) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], *, ready_s: float = 20.0, is_confined: bool = False
+    ) -> None:
         self._name = name
+        self._is_confined = is_confined
+        self.pid = 0
         self._unanswered: list[float] = []
         """Deadlines of responses that have not been read."""
         # A file, not a pipe: a worker with much output must never block because its output is not read.
@@ -58,7 +64,9 @@ class WorkerProcess:
             self._errors.close()
             raise errors.TestbedError(f"{name}: cannot start {command[0]} ({error.strerror})") from None
         try:
-            self.pid = int(self.read(ready_s)["ready"])
+            ready = self.read(ready_s)
+            # In a sandbox, processes have other numbers, and what they write is not to be trusted.
+            self.pid = child_of(self._process.pid) if is_confined else int(ready["ready"])
         except BaseException:
             self.close()
             raise
@@ -88,7 +96,11 @@ class WorkerProcess:
 
     def signal(self, number: int) -> None:
         """Send a signal to the worker itself, not to the programs that started it."""
-        self._process.send_signal(number)
+        if self._is_confined:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def read(self, timeout_s: float) -> dict[str, Any]:
         """Return the next line that the worker writes.
@@ -125,6 +137,9 @@ class WorkerProcess:
             if not _ends(self._process, _STOP_S):
                 self._process.kill()
             self._process.wait()
+        if self._is_confined and self.pid:
+            # The kernel ends it after the process that started it, and its ports are free only then.
+            wait_for_end(self.pid)
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
                 # Data that an ended worker will never read can be discarded.

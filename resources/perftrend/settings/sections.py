@@ -231,6 +231,8 @@ class ProjectSettings(Section):
     """URL or path that its commits are fetched from; none for that of the profile."""
     parameters: dict[str, MaybeEmpty] = {}
     """Values for the parameters of the profile."""
+    trusted: bool = False
+    """Whether the code of changes under review is run without a sandbox."""
     builds: Folder = Path("builds")
     """Folder of builds, by commit."""
     maximum_builds: Count = 50

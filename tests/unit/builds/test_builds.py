@@ -240,3 +240,37 @@ def test_settings_open_the_builds_of_a_mirror(history: History, tmp_path: Path) 
 def test_settings_that_name_no_product_are_refused(project: ProjectSettings, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         opened_by(project)
+
+
+def reviewed(history: History, folder: Path, text: str) -> ProjectSettings:
+    (folder / "profiles").mkdir()
+    (folder / "profiles/ours.yaml").write_text(f"description: ours\nartifacts: [in]\n{text}")
+    return ProjectSettings(
+        profile="ours", profiles=folder / "profiles", repository=str(history.folder), builds=folder / "builds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "problem"),
+    [
+        ("measure: {command: [true]}\ninstall: [[true]]\n", "profile ours installs it on this machine"),
+        ("measure: {command: [true]}\nidentify: [true]\n", "profile ours installs it on this machine"),
+        ("device_options: {program: x}\n", "does not pass {isolated} to the driver of the device"),
+        ("measure: {command: [true]}\n", "there is no sandbox to run it in: bwrap is out of order"),
+    ],
+)
+def test_code_under_review_is_refused_unless_all_of_it_is_confined(
+    history: History, tmp_path: Path, profile: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftrend.sandbox.unusable", lambda: "bwrap is out of order")
+    history.commit("First", {"in": "1"})
+    project = reviewed(history, tmp_path, profile)
+
+    with pytest.raises(SettingsError) as caught:
+        opened_by(project, is_under_review=True)
+
+    assert problem in str(caught.value)
+    assert "set project.trusted to true if you trust everyone who can push a change" in str(caught.value)
+    assert not (tmp_path / "builds").exists()
+    opened_by(project).close()
+    opened_by(project.model_copy(update={"trusted": True}), is_under_review=True).close()

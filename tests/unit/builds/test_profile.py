@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.builds import load, names
-from perftrend.builds.profile import MeasureTable, Profile, ProfileParameter, Timeouts
+from perftrend.builds.profile import MeasureTable, Profile, ProfileParameter, SandboxTable, Timeouts
 from perftrend.errors import SettingsError
 from perftrend.model import Better
 
@@ -244,7 +244,7 @@ def test_no_value_of_a_parameter_does_more_than_be_refused(given: dict[str, str]
     assert bool(profile.build) == bool(shlex.split(given.get("build", "")))
 
 
-@pytest.mark.parametrize("table", [Profile, MeasureTable, ProfileParameter, Timeouts])
+@pytest.mark.parametrize("table", [Profile, MeasureTable, ProfileParameter, SandboxTable, Timeouts])
 def test_every_key_is_documented(table: type[Profile]) -> None:
     page = DOCS.read_text(encoding="utf-8")
 

@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from perftrend.files import acquire_lock
+from perftrend.files import acquire_lock, remove_tree
 
 
 def _do_nothing(_: Path) -> None:
@@ -52,7 +51,7 @@ def _remove(lock: Path, holding: int, removed: Callable[[Path], None]) -> None:
     path = lock.with_suffix("")
     try:
         _end_processes_in(path)
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
         removed(path)
         if not path.exists():
             lock.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, check_options
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.model import Trial
+from perftrend.sandbox import confine_device
 
 _ANSWER_S = 10.0
 _LONGEST_FRAME = 1518
@@ -27,9 +28,9 @@ _LONGEST_FRAME = 1518
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """50,000 frames at once, more than any generator can send in that time."""
 _NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
-_WORDS = {"forwarding": ("ip4", "l2")}
-_PROGRAM = ("program", "version")
-"""Options that select the program and its version; all others are passed to the program."""
+_WORDS = {"forwarding": ("ip4", "l2"), "isolated": ("yes", "no")}
+_PROGRAM = ("program", "version", "isolated")
+"""Options that select the program, its version and its rights; all others are passed to the program."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 
 
@@ -156,7 +157,8 @@ class EmbeddedDevice(Device):
 
     Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames processed
     at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the router and
-    speaks its protocol), ``version`` (reported as the device's version).
+    speaks its protocol), ``version`` (reported as the device's version), ``isolated`` (``yes`` if the program
+    runs in a sandbox).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -171,12 +173,17 @@ class EmbeddedDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check_options(options, numbers=_NUMBERS, words=_WORDS, texts=_PROGRAM)
+        check_options(options, numbers=_NUMBERS, words=_WORDS, texts=("program", "version"))
         program, version = options.get("program"), options.get("version")
         if program is not None and not os.path.isfile(program):  # noqa: PTH113 - Path raises on long names
             raise errors.SettingsError(f"device option program={program!r} is not a file; give its path")
         if version is not None and not _VERSION.fullmatch(version):
             raise errors.SettingsError(f"device option version={version!r}: write a commit or a short word")
+        if options.get("isolated") == "yes" and not self._wiring.has_own_network:
+            raise errors.SettingsError(
+                "device option isolated=yes: on this testbed, the program could use the machine's network; "
+                "choose a testbed with network namespaces, such as 1n-veth"
+            )
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -190,7 +197,12 @@ class EmbeddedDevice(Device):
         if program := options.get("program"):
             command = [sys.executable, str(Path(program).resolve()), *arguments]
         self.version = options.get("version") or embedded_version()
-        self._worker = WorkerProcess("device", self._wiring.at_device(dies_with_parent(command)))
+        is_confined = program is not None and options.get("isolated") == "yes"
+        if program and is_confined:
+            command = confine_device(command, Path(program).resolve(), ["CAP_NET_RAW"])
+        self._worker = WorkerProcess(
+            "device", self._wiring.at_device(dies_with_parent(command)), is_confined=is_confined
+        )
 
     @override
     def stop(self) -> None:

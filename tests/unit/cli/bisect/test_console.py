@@ -57,8 +57,8 @@ def test_password_of_the_repository_is_not_told(place: Place, monkeypatch: pytes
     monkeypatch.setattr(
         builds,
         "open_builds",
-        lambda project, log, usual=builds.open_builds: usual(
-            project.model_copy(update={"repository": str(folder)}), log=log
+        lambda project, usual=builds.open_builds, **options: usual(
+            project.model_copy(update={"repository": str(folder)}), **options
         ),
     )
 

@@ -36,8 +36,9 @@ HOSTILE = [
 class Worker:
     """Stands in for a child process: keeps the command, gives the answers that it is told."""
 
-    def __init__(self, name: str, command: list[str]) -> None:
+    def __init__(self, name: str, command: list[str], *, is_confined: bool = False) -> None:
         self.command = command
+        self.is_confined = is_confined
         self.pid = 42
         self.answers: list[dict[str, Any]] = []
         self.closed = False
@@ -50,6 +51,12 @@ class Worker:
 
     def close(self) -> None:
         self.closed = True
+
+
+class WithOwnNetwork(Loopback):
+    """Stands in for namespaces, which need privileges."""
+
+    has_own_network = True
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +168,33 @@ def test_program_takes_the_routers_place(device: EmbeddedDevice, tmp_path: Path)
     assert ["--acl-rules", "20"] == command[-2:]
     assert not {"--program", "--version", "-m"} & set(command)
     assert "1" * 40 == device.version
+
+
+def test_isolated_program_runs_in_a_sandbox(tmp_path: Path) -> None:
+    device = EmbeddedDevice(WithOwnNetwork(), Node(cpu=1))
+    program = tmp_path / "router.pyz"
+    program.write_text("")
+
+    device.start({"program": str(program), "isolated": "yes"})
+
+    words = Worker.last.command
+    assert words.index("bwrap") < words.index(str(program))
+    assert ["--cap-drop", "ALL"] == words[words.index("--cap-drop") :][:2]
+    assert ["CAP_NET_RAW"] == [word for word in words if word.startswith("CAP_")]
+    assert "--isolated" not in words
+    assert Worker.last.is_confined
+
+
+def test_router_of_this_package_needs_no_sandbox() -> None:
+    EmbeddedDevice(WithOwnNetwork(), Node(cpu=1)).start({"isolated": "yes"})
+
+    assert not Worker.last.is_confined
+    assert "bwrap" not in Worker.last.command
+
+
+def test_program_is_not_isolated_where_it_could_use_the_network(device: EmbeddedDevice) -> None:
+    with pytest.raises(SettingsError, match="could use the machine's network; choose a testbed with network"):
+        device.check({"isolated": "yes"})
 
 
 def test_device_without_a_program_is_this_packages_again(device: EmbeddedDevice) -> None:
