@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from perftrend.settings import Settings
 Group: TypeAlias = argparse._ArgumentGroup
 """A group of options in a parser; argparse has no public name for its class."""
 
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _REPEAT_AFTER_S = 0.05
 """The finalizer has usually ended by then; if another one runs, the interruption is repeated again."""
 
@@ -75,8 +77,28 @@ def report_errors() -> Iterator[errors.ExitStatus]:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
-    with repeat_interruptions(), discard_unread_output(), errors.report_to_stderr() as outcome:
+    with (
+        hide_memory(),
+        repeat_interruptions(),
+        discard_unread_output(),
+        errors.report_to_stderr() as outcome,
+    ):
         yield outcome
+
+
+@contextmanager
+def hide_memory() -> Iterator[None]:
+    """Hide the memory and the environment of this process, which contain secrets, from its own user.
+
+    Otherwise, any program of this user reads them in ``/proc`` (prctl(2), PR_SET_DUMPABLE). Root still can.
+    """
+    control = ctypes.CDLL(None).prctl
+    before = control(_PR_GET_DUMPABLE)
+    control(_PR_SET_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        control(_PR_SET_DUMPABLE, before)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import signal
 import time
@@ -12,12 +13,25 @@ import pytest
 from perftrend.cli import options
 from perftrend.errors import EXIT_INTERRUPTED
 
+PR_GET_DUMPABLE = 3
+
 
 @pytest.mark.parametrize("job", ["trending", "perftest", "bisect", "bisectrun"])
 def test_search_of_ndr_and_pdr_is_chosen_for_every_job_that_measures(job: str) -> None:
     given = importlib.import_module(f"jobs.{job}").parser().parse_args(["--search", "binary"])
 
     assert "binary" == options.of_suites(given)["search.strategy"]
+
+
+def test_job_hides_its_memory_from_other_programs_of_its_user() -> None:
+    is_dumpable = ctypes.CDLL(None).prctl
+    before = is_dumpable(PR_GET_DUMPABLE)
+
+    with options.report_errors():
+        within = is_dumpable(PR_GET_DUMPABLE)
+
+    assert 0 == within
+    assert before == is_dumpable(PR_GET_DUMPABLE)
 
 
 class Collected:

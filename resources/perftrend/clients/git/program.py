@@ -147,7 +147,8 @@ def _plain_environment() -> dict[str, str]:
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("GIT_", "LC_", "LANGUAGE")) or _RETAINED_VARIABLES.fullmatch(name)
+        if not name.startswith(("GIT_", "LC_", "LANGUAGE", "PERFTREND_"))
+        or _RETAINED_VARIABLES.fullmatch(name)
     }
     return {
         **environment,
