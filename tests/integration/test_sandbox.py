@@ -219,7 +219,7 @@ def test_no_process_is_left(build: Build) -> None:
             "cd /tmp; i=0; while dd if=/dev/zero of=f$i bs=1M count=20 status=none; do i=$((i+1)); done",
             "disk",
         ),
-        ("i=0; while [ $i -lt 3000 ]; do sleep 600 & i=$((i+1)); done; wait", "processes and threads"),
+        ("i=0; while [ $i -lt 800 ]; do sleep 600 & i=$((i+1)); done; wait", "processes and threads"),
     ],
 )
 def test_limits_end_a_build(build: Build, tmp_path: Path, script: str, limit: str) -> None:

@@ -93,6 +93,7 @@ SHIPPED = (
     "README.rst",
     "CONTRIBUTING.rst",
     "CHANGELOG.rst",
+    "SECURITY.rst",
 )
 """What users read, and the code that prints messages for them."""
 
@@ -110,6 +111,14 @@ def test_nothing_advises_to_install_perftrend_from_an_index() -> None:
     advice = re.compile(r"perftrend\[|pip3? install [^.;]*\bperftrend\b")
 
     assert [] == [(name, match[0]) for name, text in shipped_texts() for match in advice.finditer(text)]
+
+
+def test_tests_of_the_threat_model_exist() -> None:
+    page = (CHECKOUT / "SECURITY.rst").read_text(encoding="utf-8")
+    tests = re.findall(r"``(tests/[^`]+)``", page)
+
+    assert tests
+    assert [] == [test for test in tests if not (CHECKOUT / test).is_file()]
 
 
 def default_value(name: str) -> object:
