@@ -53,6 +53,11 @@ _BWRAP = (
     *("choom", "--adjust", "1000", "--", "bwrap", "--die-with-parent", "--cap-drop", "ALL"),
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
 )
+_FIRST = '"$@"; exit'
+"""Runs a command in the first process of a sandbox, and waits for it.
+
+That of bubblewrap is not waited for itself, so the CPU time of the command would not be that of a child.
+"""
 _PROGRAMS = {"bwrap": "bubblewrap", "choom": "util-linux", "prlimit": "util-linux"}
 _END_S = 60.0
 _GIB = 1 << 30
@@ -92,14 +97,14 @@ class Sandbox:
         """
         return [
             *("prlimit", "--core=0", f"--fsize={int(self.limits.disk_gib * _GIB)}", "--", *_BWRAP),
-            *("--unshare-user-try", "--info-fd", str(information)),
+            *("--unshare-user-try", "--as-pid-1", "--info-fd", str(information)),
             *(() if self.network else ("--unshare-net",)),
             *_proc_and_dev(),
             *(word for name, path in _PRIVATE.items() for word in ("--bind", str(scratch / name), path)),
             *("--symlink", "../tmp", "/var/tmp"),  # noqa: S108 - that of the sandbox
             *_show(self._readable()),
             *("--bind", str(folder), str(folder), "--remount-ro", "/dev", "--remount-ro", "/"),
-            *("--chdir", str(folder), "--", *command),
+            *("--chdir", str(folder), "--", "/bin/sh", "-c", _FIRST, "sh", *command),
         ]
 
     def hides(self, path: Path) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -322,6 +324,24 @@ def test_confined_device_forwards_every_frame(
 
         assert (1500, 1500, "") == (trial.sent, trial.received, trial.invalid)
         assert commit == testbed.versions()["device"]
+
+
+def test_time_of_a_command_counts_as_that_of_a_child(build: Build) -> None:
+    """Otherwise, a measurement in a sandbox takes itself for another program that uses its cores."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    script = "import time\nwhile time.process_time() < 0.5:\n    pass\nopen('out', 'w')\n"
+
+    build("sh", "-c", "{python} spend.py", files={"spend.py": script})
+
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime > 0.4
+
+
+def test_exit_code_is_that_of_the_command(build: Build) -> None:
+    with pytest.raises(BuildError, match="ended with 7; "):
+        build("sh", "-c", "exit 7", files={})
+    with pytest.raises(BuildError, match=f"ended with {128 + signal.SIGABRT}; "):
+        build("{python}", "-c", "import os\nos.abort()", files={"again": ""})
 
 
 def test_version_of_a_checkout_can_be_described(history: History, build: Build) -> None:
