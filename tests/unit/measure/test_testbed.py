@@ -319,7 +319,8 @@ def test_wiring_option_that_does_not_exist_is_a_wrong_testbed_file() -> None:
 def test_embedded_generator_and_device_pass_frames_over_loopback(tmp_path: Path) -> None:
     """The real processes; nothing of them is left.
 
-    How many frames come back within a tenth of a second depends on how busy the cores are.
+    How many frames come back within a tenth of a second depends on how busy the cores are. Frames of the
+    search for the highest rate may still arrive; such a trial is not valid.
     """
     with Testbed(specification.load("1n-loopback")) as testbed:
         testbed.start_device({"acl_rules": "20"})
@@ -329,7 +330,8 @@ def test_embedded_generator_and_device_pass_frames_over_loopback(tmp_path: Path)
         processes = testbed._busy_processes()
 
     assert 200 == trial.sent
-    assert 0 < trial.received <= 200
+    assert trial.received > 0
+    assert trial.received <= 200 or "frames leaked into the trial" in trial.invalid
     assert "lo" in counters["interfaces"]["tg"]
     arrived = sum(port["received"] for port in counters["device"]["ports"])
     assert counters["generator"]["sent"] >= arrived >= trial.received
