@@ -414,6 +414,41 @@ def test_extras_are_installed_from_the_checkout_and_remembered(checkout: Checkou
     assert f"pip {checkout.top}[s3,postgresql,cluster]" in checkout.log
 
 
+@pytest.mark.parametrize("kind", ["postgresql", "postgresql+psycopg"])
+def test_store_in_postgresql_has_its_driver_installed(checkout: Checkout, kind: str) -> None:
+    store = f"{kind}://perftrend@db.example.org/perftrend"
+
+    assert 0 == checkout.run("trending", PERFTREND_STORE=store)[0]
+    assert f"pip {checkout.top}[postgresql]" in checkout.log
+
+    assert 0 == checkout.run("trending", PERFTREND_STORE=store)[0]
+    assert ["job -P -m jobs.trending"] == checkout.log
+
+
+@pytest.mark.parametrize("words", [["--store={}"], ["--store", "{}"]])
+def test_store_in_postgresql_may_be_an_option(checkout: Checkout, words: list[str]) -> None:
+    given = [word.format("postgresql://db.example.org/perftrend") for word in words]
+
+    checkout.run("trending", *given)
+
+    assert f"pip {checkout.top}[postgresql]" in checkout.log
+
+
+@pytest.mark.parametrize("store", ["", "perftrend.sqlite", "/srv/postgresql://", "sqlite:///postgresql"])
+def test_other_stores_need_no_driver(checkout: Checkout, store: str) -> None:
+    checkout.run("trending", PERFTREND_STORE=store)
+
+    assert f"pip {checkout.top}" in checkout.log
+
+
+def test_refused_option_installs_no_driver(checkout: Checkout) -> None:
+    checkout.run("trending")
+    before = checkout.files()
+
+    assert 2 == checkout.run("trending", "--stroe", PERFTREND_STORE="postgresql://db.example.org/x")[0]
+    assert before == checkout.files()
+
+
 def test_missing_network_is_named_instead_of_pips_conflict(checkout: Checkout) -> None:
     code, _, err = checkout.run("trending", FAIL_ON="--editable", UNREACHABLE="1")
 
