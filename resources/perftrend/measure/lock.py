@@ -83,6 +83,25 @@ def hold(
         time.sleep(min(_LOOK_EVERY_S, max(0.0, end - now)))
 
 
+def holders(name: str, *, capacity: int = 1) -> list[str]:
+    """Return who uses the places of a testbed now, without acquiring one.
+
+    :raises OSError: if a lock file cannot be used by this user.
+    """
+    found = []
+    for path in (_file(name, slot) for slot in range(capacity)):
+        if not os.path.lexists(path):
+            continue
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found.append(_holder(path))
+        finally:
+            os.close(descriptor)
+    return found
+
+
 def _file(name: str, slot: int) -> Path:
     return FOLDER / f"perftrend-{name}.{slot}.lock"
 

@@ -256,3 +256,20 @@ def test_a_link_to_nothing_is_refused(folder: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), hold("box"):
         pass
     assert not (folder / "elsewhere").exists()
+
+
+def test_holders_are_named_without_locking(folder: Path) -> None:
+    assert [] == lock.holders("box")
+    with hold("box", owner="nightly", capacity=2), hold("box", owner="perftest", capacity=2):
+        names = [each.partition(" ")[0] for each in lock.holders("box", capacity=2)]
+        assert ["nightly", "perftest"] == names
+
+    assert [] == lock.holders("box", capacity=2)
+    assert ["perftrend-box.0.lock", "perftrend-box.1.lock"] == sorted(each.name for each in folder.iterdir())
+
+
+def test_lock_file_that_leads_elsewhere_is_an_error(folder: Path) -> None:
+    (folder / "perftrend-box.0.lock").symlink_to("/etc/passwd")
+
+    with pytest.raises(OSError, match="symbolic links"):
+        lock.holders("box")
