@@ -412,3 +412,29 @@ def test_server_that_goes_away_ends_the_events_and_comes_back(
     assert "before" == quick.comments(pushed.number)[-1].text
     gerrit_server.comment(pushed, developer, "after")
     assert "after" == quick.comments(pushed.number)[-1].text
+
+
+def test_rights_of_the_user_are_known(
+    gerrit_server: Server, gerrit: Gerrit, developer: User, push: Push
+) -> None:
+    pushed = push()
+    guest = Gerrit(gerrit_server.url, user=developer.name, token=developer.password)
+
+    rights = gerrit.label_rights(PROJECT)
+
+    assert rights
+    assert (PROJECT, pushed.number, (-1, 0, 1)) == (rights.project, rights.change, rights.votes)
+    assert {"Code-Review", "Performance"} <= set(rights.labels)
+    assert gerrit.label_rights("No project") is None
+    assert [True, False] == [gerrit.may_stream(), guest.may_stream()]
+
+
+def test_login_by_ssh_is_tried_without_reading_events(
+    gerrit_server: Server, gerrit: Gerrit, robot: User, developer: User
+) -> None:
+    gerrit.check_ssh()
+
+    with pytest.raises(ServiceError, match="the login was refused"):
+        listening(gerrit_server, robot, ssh_key=developer.key).check_ssh()
+    with pytest.raises(UnavailableError, match="cannot be reached"):
+        listening(gerrit_server, robot, ssh_port=9).check_ssh()

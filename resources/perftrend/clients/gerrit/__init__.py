@@ -17,6 +17,7 @@ from perftrend.clients.gerrit.changes import (
 )
 from perftrend.clients.gerrit.client import Gerrit, connect
 from perftrend.clients.gerrit.reviews import LineNote, PostResult, ReviewVerdict
+from perftrend.clients.gerrit.rights import LabelRights
 from perftrend.clients.gerrit.stream import CommentAdded, EventsDropped, EventStream
 from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError
 
@@ -31,6 +32,7 @@ __all__ = [
     "EventsDropped",
     "Gerrit",
     "GerritChange",
+    "LabelRights",
     "LineNote",
     "PatchSet",
     "PostResult",

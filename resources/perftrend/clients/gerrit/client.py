@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from perftrend.clients.gerrit import reviews
+from perftrend.clients.gerrit import reviews, rights
 from perftrend.clients.gerrit.api import Api, Transport, phrase
 from perftrend.clients.gerrit.changes import (
     OUTLINE,
@@ -20,7 +20,8 @@ from perftrend.clients.gerrit.changes import (
     PatchSet,
 )
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
-from perftrend.clients.gerrit.stream import EventStream, ssh_command
+from perftrend.clients.gerrit.rights import LabelRights
+from perftrend.clients.gerrit.stream import EventStream, check_ssh, ssh_command
 from perftrend.clients.web.errors import TooLargeError
 from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import SettingsError, UsageError, nearest
@@ -129,6 +130,17 @@ class Gerrit:
                 choices = nearest(name, (group.name for group in known))
                 raise SettingsError(f"gerrit.groups: the user {self._user!r} sees no group {name!r}{choices}")
 
+    def label_rights(self, project: str = "") -> LabelRights | None:
+        """Return the user's votes on the newest open change; None if the user sees none.
+
+        :param project: name of its project; empty for any.
+        """
+        return rights.label_rights(self._api, self._label or "", project)
+
+    def may_stream(self) -> bool:
+        """Return whether the user may read the events."""
+        return rights.may_stream(self._api)
+
     def change(self, number: int) -> GerritChange:
         """Return a change with all its patch sets and the votes on the newest one."""
         return self._api.change(number)
@@ -213,13 +225,23 @@ class Gerrit:
 
         :raises SettingsError: if no user is set, or a file for ssh is missing.
         """
+        return EventStream(self._ssh(), self._ssh_name)
+
+    def check_ssh(self) -> None:
+        """Log in by SSH as :meth:`listen` does, and end the connection; raises the same errors."""
+        check_ssh(self._ssh("gerrit", "version"), self._ssh_name)
+
+    @property
+    def _ssh_name(self) -> str:
+        return f"ssh://{self._user}@{self._host}:{self._port}"
+
+    def _ssh(self, *command: str) -> list[str]:
         if not self._user:
             raise SettingsError("gerrit.user is not set; give a user who may read the events")
-        command = ssh_command(
-            self._host, self._port, self._user,
+        return ssh_command(
+            self._host, self._port, self._user, *command,
             key=self._key, known_hosts=self._known_hosts, timeout_s=self._timeout_s,
         )  # fmt: skip
-        return EventStream(command, f"ssh://{self._user}@{self._host}:{self._port}")
 
 
 def patch_set_of(

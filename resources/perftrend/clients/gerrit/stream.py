@@ -48,10 +48,17 @@ _UNREACHED = re.compile(
 
 
 def ssh_command(
-    host: str, port: int, user: str, *, key: Path | None, known_hosts: Path | None, timeout_s: float
+    host: str,
+    port: int,
+    user: str,
+    *command: str,
+    key: Path | None,
+    known_hosts: Path | None,
+    timeout_s: float,
 ) -> list[str]:
     """Return the command line of ssh.
 
+    :param command: a command of Gerrit; by default the one that writes events.
     :raises SettingsError: if a file is missing, or has a name that ssh would interpret differently.
     """
     alive_s = max(1, round(timeout_s))
@@ -72,7 +79,24 @@ def ssh_command(
     if key:
         options |= {"IdentityFile": _quote_path("gerrit.ssh_key", key), "IdentitiesOnly": "yes"}
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    return ["ssh", "-T", "-x", "-p", str(port), "-l", user, *words, "--", host, *_COMMAND]
+    return ["ssh", "-T", "-x", "-p", str(port), "-l", user, *words, "--", host, *(command or _COMMAND)]
+
+
+def check_ssh(command: Sequence[str], name: str) -> None:
+    """Run a command of Gerrit that writes a line and ends.
+
+    :param command: from :func:`ssh_command`.
+    :param name: of the server, for messages.
+    :raises ServiceError: if the connection cannot be made or is refused.
+    """
+    with EventStream(command, name) as stream:
+        try:
+            for _ in stream.events():
+                pass
+        except UnavailableError:
+            # Its line is no event.
+            if not stream.refused:
+                raise
 
 
 class EventStream:
