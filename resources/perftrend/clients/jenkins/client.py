@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from perftrend.clients.jenkins import queue
+from perftrend.clients.jenkins import administration, queue
+from perftrend.clients.jenkins.administration import AgentLabel
 from perftrend.clients.jenkins.api import Api, Transport, newest_first
 from perftrend.clients.jenkins.builds import JenkinsBuild
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
@@ -138,6 +139,26 @@ class Jenkins:
         :param within: number of newest builds that are searched.
         """
         return queue.find(self._api, job, name, value, since=since, within=within)
+
+    def is_jenkins(self) -> bool:
+        """Return whether the server is Jenkins itself, not one that is only compatible with it."""
+        return self._api.knows_ranges()
+
+    def plugins(self) -> Mapping[str, bool]:
+        """Return the installed plugins by their short name, and whether each is active."""
+        return administration.plugins(self._api)
+
+    def agents(self, label: str) -> AgentLabel:
+        """Return the agents that have a label; the built-in node counts as one."""
+        return administration.agents(self._api, label)
+
+    def resources(self, label: str) -> int:
+        """Return the number of lockable resources that have a label."""
+        return administration.resources(self._api, label)
+
+    def may_start(self, job: str) -> bool:
+        """Return whether the user may start builds of a job; none is started."""
+        return administration.may_start(self._api, job)
 
     def build(self, job: str, number: int) -> JenkinsBuild:
         """Return one build of a job."""
