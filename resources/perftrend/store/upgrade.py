@@ -26,11 +26,11 @@ def upgrade(engine: Engine, name: str) -> None:
     :raises StoreError: if the database has a newer version, or belongs to another program.
     """
     with read_transaction(engine) as connection:
-        if _version(connection, name) == HEAD:
+        if version_in(connection, name) == HEAD:
             return
     with write_transaction(engine, tables=True) as connection:
         alone(connection)
-        version = _version(connection, name)
+        version = version_in(connection, name)
         if not version:
             _create(connection)
         elif version != HEAD:
@@ -43,11 +43,11 @@ def version_of(engine: Engine, name: str) -> str:
     :raises StoreError: as :func:`upgrade` does.
     """
     with read_transaction(engine) as connection:
-        return _version(connection, name)
+        return version_in(connection, name)
 
 
-def _version(connection: Connection, name: str) -> str:
-    """Return the schema version of the database; empty if it has no tables yet."""
+def version_in(connection: Connection, name: str) -> str:
+    """Return the schema version of a database that a connection is to, as :func:`version_of` does."""
     name = redact_password(name)
     tables = sa.inspect(connection).get_table_names()
     if VERSION_TABLE not in tables:
