@@ -18,6 +18,7 @@ JOBS = (
     "bisect",
     "bisectrun",
     "dashboard",
+    "doctor",
     "ingest",
     "listener",
     "perftest",

@@ -1,0 +1,10 @@
+"""Check this machine, the testbed and the store, and show how to fix what is wrong."""
+
+import sys
+
+from perftrend.cli.doctor import main, parser
+
+__all__ = ["main", "parser"]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,4 @@
+"""Checks of everything that jobs need: this machine, the testbed, files, the store, Gerrit and Jenkins.
+
+A check changes nothing: it creates no store, installs nothing, starts no build and posts nothing.
+"""
