@@ -1,4 +1,4 @@
-"""./run doctor on a real PostgreSQL."""
+"""./run doctor on a real Gerrit and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import pytest
 from perftrend.cli import doctor
 from perftrend.settings import names, variable
 from perftrend.store import Store
-from tests.integration.servers import postgresql
+from tests.integration.servers import gerrit, postgresql
+from tests.integration.servers.gerrit import User
 
+PROJECT = "doctor"
+LABEL = "Doctor"
 Check = Callable[..., tuple[int, Mapping[str, dict[str, str]]]]
 
 
@@ -35,6 +38,103 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return code, {f"{each['area']} {each['what']}": each for each in results}
 
     return run
+
+
+# ---- Gerrit
+
+
+@pytest.fixture(scope="module")
+def users(gerrit_server: gerrit.Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, User]:
+    """Make a project whose label only some may vote on, with an open change."""
+    robot = gerrit_server.create_user("doctor-robot", ["Service Users"])
+    guest = gerrit_server.create_user("doctor-guest")
+    gerrit_server.create_group("doctor-voters", [robot.name])
+    gerrit_server.ask("PUT", f"projects/{PROJECT}", body={"create_empty_commit": True})
+    gerrit_server.ask("PUT", f"projects/{PROJECT}/labels/{LABEL}", body={
+        "function": "NoBlock", "values": {"-1": "Slower", " 0": "No vote", "+1": "As fast"},
+    })  # fmt: skip
+    voters = gerrit_server.ask("GET", "groups/doctor-voters")["id"]
+    rule = {"label": LABEL, "rules": {voters: {"action": "ALLOW", "min": -1, "max": 1}}}
+    gerrit_server.ask("POST", f"projects/{PROJECT}/access", body={
+        "add": {"refs/heads/*": {"permissions": {f"label-{LABEL}": rule}}},
+    })  # fmt: skip
+    folder = tmp_path_factory.mktemp("doctor") / "clone"
+    gerrit_server.push(gerrit_server.clone(PROJECT, folder, guest), {"a.c": "int x;"})
+    return {"robot": robot, "guest": guest}
+
+
+def as_user(server: gerrit.Server, user: User, **others: Any) -> dict[str, Any]:
+    own = {
+        "url": server.url, "user": user.name, "token": user.password, "ssh_port": server.ssh_port,
+        "ssh_key": str(user.key), "known_hosts": str(server.known_hosts), "label": LABEL, **others,
+    }  # fmt: skip
+    return {"gerrit": own, "listener": {"projects": [PROJECT]}}
+
+
+def test_user_with_all_rights_in_gerrit_is_ok(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    code, found = check(**as_user(gerrit_server, users["robot"], groups=["doctor-voters"]))
+
+    of_gerrit = {what: each["severity"] for what, each in found.items() if each["area"] == "gerrit"}
+    subjects = ("login", "clock", "label", "events", "ssh", "groups")
+    assert (0, {f"gerrit {what}": "ok" for what in subjects}) == (code, of_gerrit)
+
+
+def test_missing_rights_in_gerrit_are_named(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    code, found = check(**as_user(gerrit_server, users["guest"]))
+
+    assert 0 == code
+    assert f"may not vote -1 and +1 on {LABEL} in the project {PROJECT}" in found["gerrit label"]["text"]
+    assert found["gerrit events"]["fix"].endswith("gerrit set-members --add doctor-guest \"'Service Users'\"")
+    assert ["warning", "warning"] == [found[f"gerrit {what}"]["severity"] for what in ("label", "events")]
+
+
+def test_label_that_the_project_does_not_have_is_a_warning(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    _, found = check(**as_user(gerrit_server, users["robot"], label="Nothing"))
+
+    assert f"the project {PROJECT} has no label Nothing" in found["gerrit label"]["text"]
+
+
+def test_wrong_password_key_and_group_are_faults(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    robot, guest = users["robot"], users["guest"]
+    code, found = check(**as_user(gerrit_server, robot, token="wrong"))  # noqa: S106 - that is the point
+    assert (3, "fault") == (code, found["gerrit login"]["severity"])
+    assert "/settings/#HTTPCredentials" in found["gerrit login"]["fix"]
+
+    code, found = check(**as_user(gerrit_server, robot, ssh_key=str(guest.key), groups=["nowhere"]))
+    assert (3, "fault") == (code, found["gerrit groups"]["severity"])
+    assert "the login was refused" in found["gerrit ssh"]["text"]
+
+
+def test_checks_write_nothing_in_gerrit(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    def state() -> Any:
+        return gerrit_server.ask("GET", f"changes/?q=project:{PROJECT}&o=MESSAGES&o=DETAILED_LABELS")
+
+    before = state()
+    check(**as_user(gerrit_server, users["robot"]))
+
+    assert before == state()
+
+
+def test_anonymous_gerrit_is_a_warning(
+    gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    _, found = check(gerrit={"url": gerrit_server.url})
+
+    assert "warning" == found["gerrit login"]["severity"]
+    assert "not checked" == found["gerrit rights"]["severity"]
+
+
+# ---- PostgreSQL
 
 
 @pytest.fixture

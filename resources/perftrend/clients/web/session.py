@@ -186,6 +186,15 @@ def origin(url: str) -> Origin:
     return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
 
 
+def read_date(url: str, timeout_s: float) -> str:
+    """Return the header Date of a response; empty if there is none, or no response."""
+    try:
+        with HttpSession(timeout_s=timeout_s) as session, session.get(url, stream=True) as response:
+            return str(response.headers.get("Date", ""))
+    except (OSError, ValueError, urllib3.exceptions.HTTPError):
+        return ""
+
+
 def slowness(error: BaseException | None) -> SlowServerError | None:
     """Return the error of a server that is too slow, if that is the cause of what a library raised."""
     while error is not None and not isinstance(error, SlowServerError):
