@@ -1,4 +1,4 @@
-"""Check this machine, the testbed, the store and Gerrit, and show how to fix what is wrong."""
+"""Check this machine, the testbed, the store, Gerrit and Jenkins, and show how to fix what is wrong."""
 
 import sys
 

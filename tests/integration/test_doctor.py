@@ -1,4 +1,4 @@
-"""./run doctor on a real Gerrit and a real PostgreSQL."""
+"""./run doctor on a real Gerrit, a real server like Jenkins, and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from perftrend.cli import doctor
 from perftrend.settings import names, variable
 from perftrend.store import Store
-from tests.integration.servers import gerrit, postgresql
+from tests.integration.servers import gerrit, hudson, postgresql
 from tests.integration.servers.gerrit import User
+from tests.unit.jjb import rendering
 
 PROJECT = "doctor"
 LABEL = "Doctor"
@@ -132,6 +133,71 @@ def test_anonymous_gerrit_is_a_warning(
 
     assert "warning" == found["gerrit login"]["severity"]
     assert "not checked" == found["gerrit rights"]["severity"]
+
+
+# ---- a server like Jenkins
+
+
+def test_server_without_the_jobs_is_a_fault(jenkins_server: hudson.Server, check: Check) -> None:
+    code, found = check(jenkins={"url": jenkins_server.url}, testbed="1n-veth")
+
+    assert (3, "fault") == (code, found["jenkins jobs"]["severity"])
+    assert "perftrend-trending-nightly-1n-veth" in found["jenkins jobs"]["text"]
+    assert found["jenkins jobs"]["fix"].endswith("jenkins-jobs --conf jenkins_jobs.ini update jjb")
+    assert "warning" == found["jenkins agents"]["severity"]
+
+
+def test_server_with_the_jobs_lists_no_plugins_and_no_build_is_started(
+    jenkins_server: hudson.Server, check: Check, tmp_path: Path
+) -> None:
+    (tmp_path / "project.yaml").write_text(
+        "- project: {name: doctor, testbed: 1n-loopback, jobs: [perftrend-trend]}\n"
+    )
+    made = rendering.render([tmp_path / "project.yaml"])
+    for name, xml in made.items():
+        jenkins_server.create_job(name, xml)
+
+    code, found = check(jenkins={"url": jenkins_server.url}, testbed="1n-loopback")
+
+    severities = {what: found[f"jenkins {what}"]["severity"] for what in ("jobs", "rights", "clock")}
+    assert (0, {"jobs": "ok", "rights": "ok", "clock": "ok"}) == (code, severities)
+    for what in ("plugins", "resources"):
+        assert "not checked" == found[f"jenkins {what}"]["severity"]
+    for name in made:
+        assert [] == list((jenkins_server.home / "jobs" / name).rglob("build.xml"))
+
+
+READ_ONLY = """<hudsonSecurityManager><useSecurity>true</useSecurity>
+<authorizationStrategy class="hudson.security.GlobalMatrixAuthorizationStrategy">
+  <permission>hudson.model.Hudson.Read:anonymous</permission>
+  <permission>hudson.model.Item.Read:anonymous</permission>
+</authorizationStrategy>
+<securityRealm class="hudson.security.HudsonPrivateSecurityRealm"/></hudsonSecurityManager>"""
+
+
+def test_user_who_may_not_start_builds_is_a_warning(
+    jenkins_server: hudson.Server, check: Check, tmp_path: Path
+) -> None:
+    """On a server of its own: whom it lets do what, it reads when it starts."""
+    home = tmp_path / "home"
+    for kind in ("trending-nightly", "trending-weekly", "analysis"):
+        job = home / "jobs" / f"perftrend-{kind}-simulated"
+        job.mkdir(parents=True)
+        (job / "config.xml").write_text("<project/>")
+    (home / "hudson-security.xml").write_text(READ_ONLY)
+    with hudson.running(home) as server:
+        code, found = check(jenkins={"url": server.url, "user": "perf", "token": "x"})
+
+    assert (0, "ok") == (code, found["jenkins jobs"]["severity"])
+    assert "warning" == found["jenkins rights"]["severity"]
+    assert "perftrend-analysis-simulated" in found["jenkins rights"]["text"]
+    assert "not checked" == found["jenkins login"]["severity"]
+
+
+def test_wrong_address_of_jenkins_is_a_fault(jenkins_server: hudson.Server, check: Check) -> None:
+    code, found = check(jenkins={"url": f"{jenkins_server.url}/jenkins"})
+
+    assert (3, "fault") == (code, found["jenkins login"]["severity"])
 
 
 # ---- PostgreSQL

@@ -1,4 +1,4 @@
-"""Check this machine, the testbed, the store and Gerrit, and show how to fix what is wrong."""
+"""Check this machine, the testbed, the store, Gerrit and Jenkins, and show how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perftrend.cli import options
 from perftrend.console import print_text, print_verdict
-from perftrend.doctor import files, gerrit, machine, store, testbeds
+from perftrend.doctor import files, gerrit, jenkins, machine, store, testbeds
 from perftrend.doctor.check_results import CheckResult, as_lines, as_table, exit_code, summary
 from perftrend.files import write_whole
 from perftrend.settings import Settings
@@ -30,10 +30,11 @@ def parser() -> argparse.ArgumentParser:
         examples=[
             "./run doctor",
             "./run doctor --settings team.yaml --testbed 2n-clx",
-            "./run doctor --gerrit https://review.example.org",
+            "./run doctor --jenkins https://jenkins.example.org --gerrit https://review.example.org",
         ],
     )
     add = described.add_argument
+    add("--jenkins", metavar="URL", help="the Jenkins to check (default: that of the settings)")
     add("--gerrit", metavar="URL", help="the Gerrit to check (default: that of the settings)")
     add("--testbed", metavar="NAME", help=f"the testbed {options.show_default('testbed')}")
     add("--json", metavar="FILE", type=Path, help="also write the results as JSON; - for standard output")
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def diagnose(given: argparse.Namespace) -> int:
     """Run all checks, print what they found, and return the exit code."""
     overrides = {
+        "jenkins.url": given.jenkins,
         "gerrit.url": given.gerrit,
         "testbed": given.testbed,
         "store": given.store,
@@ -77,6 +79,7 @@ def check_all(settings: Settings, file: str | None) -> Iterator[CheckResult]:
     yield from files.check(settings, file, os.environ)
     yield from store.check(settings)
     yield from gerrit.check(settings)
+    yield from jenkins.check(settings)
 
 
 def _write_json(file: Path, found: Sequence[CheckResult]) -> None:

@@ -30,20 +30,21 @@ def test_new_machine_without_servers_has_no_fault(folder: Path, capsys: pytest.C
 
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("not checked  gerrit connection") for line in lines)
+    assert any(line.startswith("not checked  jenkins connection") for line in lines)
     assert lines[-1].startswith("perftrend verdict: no fault")
     assert [] == list(folder.iterdir())
 
 
 def test_fault_has_its_exit_code_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 3 == run("--gerrit", "http://127.0.0.1:9")
+    assert 3 == run("--gerrit", "http://127.0.0.1:9", "--jenkins", "http://127.0.0.1:9")
 
     out = capsys.readouterr().out
     assert "fix: curl -sSI http://127.0.0.1:9/config/server/version" in out
-    assert out.splitlines()[-1].startswith("perftrend verdict: 1 fault")
+    assert out.splitlines()[-1].startswith("perftrend verdict: 2 faults")
 
 
 def test_fault_of_the_testbed_is_the_worst(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 4 == run("--gerrit", "http://127.0.0.1:9", testbed=["--testbed", "nothing"])
+    assert 4 == run("--jenkins", "http://127.0.0.1:9", testbed=["--testbed", "nothing"])
     assert "testbed 'nothing' is unknown" in " ".join(capsys.readouterr().out.split())
 
 
@@ -60,6 +61,7 @@ def test_findings_are_json_on_request(folder: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--jenkins", "ftp://x"], "jenkins.url is 'ftp://x'; it should be a URL"),
         (["--gerrit", "http://me:sesame@x"], "gerrit.url is 'http://…@x'"),
         (["--settings", "none.yaml"], "settings file none.yaml: No such file"),
         (["--json", "no/such/folder/x.json"], "no/such/folder"),
