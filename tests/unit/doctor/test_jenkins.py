@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ JOBS = [
     for kind in ("trending-nightly", "trending-weekly", "analysis", "bisect", "perftest")
 ]
 ALL = (*doctor.TREND_PLUGINS, *doctor.ON_CHANGE_PLUGINS)
+CHECKOUT = Path(__file__).resolve().parents[3]
 SECRET, WRONG = "sesame", "wrong-token"
 START = '<a href="/job/x/build?delay=0sec">Build with Parameters</a>'
 
@@ -171,3 +174,14 @@ def test_response_that_makes_no_sense_is_not_a_crash(double: JenkinsDouble, answ
     put(double, "pluginManager", answer)
 
     assert check(double)["plugins"].severity in (Severity.NOT_CHECKED, Severity.FAULT)
+
+
+def test_documentation_lists_the_plugins() -> None:
+    page = (CHECKOUT / "docs" / "jenkins.rst").read_text(encoding="utf-8")
+    _, trend, everything = re.split(r"#\. \*\*Plugins\.\*\*", page)
+
+    of_trend = set(re.findall(r"``([a-z-]+)``", trend.partition("Jenkins ignores")[0]))
+    assert set(doctor.TREND_PLUGINS) == of_trend
+    assert set(ALL) | {"gerrit-trigger"} == set(
+        re.findall(r"``([a-z-]+)``", everything.partition("You can omit")[0])
+    )

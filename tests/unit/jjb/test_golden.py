@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import textwrap
 from typing import Any
 
 import pytest
@@ -40,6 +41,21 @@ def test_new_testbed_is_three_lines(golden: dict[str, str], tmp_path: Any) -> No
 
     assert sorted(f"perftrend-{kind}-2n-clx" for kind in KINDS) == sorted(made)
     assert made["perftrend-bisect-2n-clx"] == golden["perftrend-bisect-2n-clx"]
+
+
+def test_trending_alone_is_as_documented(tmp_path: Any) -> None:
+    """In four steps; the lines to copy make the jobs of a trend, without a credential of Gerrit."""
+    page = (rendering.CHECKOUT / "docs" / "jenkins.rst").read_text(encoding="utf-8")
+    section = page.partition("Trending alone, one agent\n---")[2].partition("\nEverything\n---")[0]
+    lines = section.partition("(``perftrend-git-url``)::\n")[2].partition("Then create")[0]
+    (tmp_path / "team.yaml").write_text(textwrap.dedent(lines))
+
+    made = rendering.render([tmp_path / "team.yaml"])
+
+    assert 4 == section.count("\n#. ")
+    kinds = ("analysis", "trending-nightly", "trending-weekly")
+    assert [f"perftrend-{kind}-1n-veth" for kind in kinds] == sorted(made)
+    assert not any("credentialsbinding" in xml for xml in made.values())
 
 
 def test_project_says_otherwise_than_the_defaults(tmp_path: Any) -> None:
