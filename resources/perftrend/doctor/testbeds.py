@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from perftrend import COMMAND
+from perftrend import COMMAND, sandbox
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import PerftrendError, explain
 from perftrend.measure import lock, specification
@@ -41,6 +41,7 @@ _PREVENTS_NAMESPACES: Mapping[str, tuple[str, str]] = {
 def check(settings: Settings) -> Iterator[CheckResult]:
     """Check the testbed of the settings; it is not opened, and no frame is sent."""
     yield _check_programs({**_PROGRAMS, **(_SSH if settings.gerrit.url else {})})
+    yield _check_sandbox(is_trusted=settings.project.trusted)
     try:
         spec = specification.load(settings.testbed, settings.testbeds)
         testbed = Testbed(spec, device_options=settings.device_options)
@@ -54,6 +55,18 @@ def check(settings: Settings) -> Iterator[CheckResult]:
         return
     yield _check_usable(testbed)
     yield _check_locks(spec)
+
+
+def _check_sandbox(*, is_trusted: bool) -> CheckResult:
+    if is_trusted:
+        found = "project.trusted is set: the code of changes under review can do all that a job can"
+        return Area.MACHINE.warning("sandbox", found, "set project.trusted to false")
+    if reason := sandbox.unusable():
+        found = f"changes under review cannot be built or measured: {reason}"
+        elsewhere = "use a machine that permits user namespaces, or set project.trusted to true"
+        fix = elsewhere if shutil.which("bwrap") else "sudo apt-get install -y bubblewrap"
+        return Area.MACHINE.warning("sandbox", found, fix)
+    return Area.MACHINE.ok("sandbox", "the code of changes under review is isolated")
 
 
 def tolerates_load(settings: Settings) -> bool:

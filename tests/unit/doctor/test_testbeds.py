@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,28 @@ def test_only_testbeds_on_this_machine_are_disturbed_by_load() -> None:
                 if testbeds.tolerates_load(Settings(testbed=name))]  # fmt: skip
 
     assert ["simulated"] == tolerant
+
+
+@pytest.mark.parametrize(
+    ("reason", "trusted", "severity", "fix"),
+    [
+        ("", False, Severity.OK, ""),
+        (
+            "this machine does not permit namespaces",
+            False,
+            Severity.WARNING,
+            "bubblewrap|project.trusted to true",
+        ),
+        ("", True, Severity.WARNING, "set project.trusted to false"),
+    ],
+)
+def test_sandbox_of_changes_under_review_is_checked(
+    reason: str, trusted: bool, severity: Severity, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftrend.sandbox.unusable", lambda: reason)
+
+    found = check(testbed="simulated", project={"trusted": trusted})["sandbox"]
+
+    assert severity is found.severity
+    assert re.search(fix, found.fix)
+    assert reason in found.text
