@@ -22,10 +22,10 @@ from tests.integration.servers import nginx, web
 from tests.integration.servers.dashboard import CHECKOUT, USER_HEADER, Dashboard
 from tests.integration.servers.java import LackingError, free_port
 
-CONFIGURATION = CHECKOUT / "docs" / "nginx.conf"
+CONFIGURATION = CHECKOUT / "deploy" / "nginx.conf"
 HOST = "perf.example.org"
 PATIENCE_S = 120
-UPSTREAM = "server 127.0.0.1:8080"
+UPSTREAM = "server ${DASHBOARD}"
 FREE = 1000
 """Requests that a client may make at once, here and at the dashboard."""
 TEAM = {
@@ -80,9 +80,10 @@ def proxied(
             "listen 80": f"listen 127.0.0.1:{http}",
             "listen 443 ssl": f"listen 127.0.0.1:{https} ssl",
             UPSTREAM: f"server {dashboard.url.removeprefix('http://')}",
-            "/etc/ssl/certs/perf.example.org.pem": str(tmp_path / "certificate.pem"),
-            "/etc/ssl/private/perf.example.org.key": str(tmp_path / "key.pem"),
-            "/var/log/nginx/perftrend.log": str(tmp_path / "access.log"),
+            "${PUBLIC_HOST}": HOST,
+            "/etc/nginx/tls/perftrend.pem": str(tmp_path / "certificate.pem"),
+            "/etc/nginx/tls/perftrend.key": str(tmp_path / "key.pem"),
+            "/var/log/nginx/access.log": str(tmp_path / "access.log"),
             "burst=200": f"burst={FREE}",
             **(values or {}),
         }

@@ -88,6 +88,7 @@ SHIPPED = (
     "resources",
     "jobs",
     "jjb",
+    "deploy",
     "docs",
     "benchmarks",
     "README.rst",
@@ -169,7 +170,7 @@ def test_exit_codes_are_told_as_errors_has_them() -> None:
 
 
 def test_reverse_proxy_has_the_limits_of_the_dashboard() -> None:
-    text = (DOCS / "nginx.conf").read_text(encoding="utf-8")
+    text = (CHECKOUT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
     usual = settings.DashboardSettings()
 
     assert f"rate={usual.requests_per_second:g}r/s" in text
