@@ -32,17 +32,21 @@ SETTINGS = {
 
 
 class Server:
-    """A server that tests start, stop and kill; its data stay until the end."""
+    """A server that tests start, stop and kill; its data stay until the end.
 
-    def __init__(self, folder: Path) -> None:
+    :param user: its superuser.
+    """
+
+    def __init__(self, folder: Path, user: str = USER) -> None:
         self.folder = folder
+        self.user = user
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
 
-    def url(self, database: str = "postgres", *, user: str = USER, password: str = PASSWORD) -> str:
-        """Return the address of a database."""
-        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str = "postgres", *, user: str = "", password: str = PASSWORD) -> str:
+        """Return the address of a database; by default for the superuser."""
+        return f"postgresql://{user or self.user}:{password}@127.0.0.1:{self.port}/{database}"
 
     def database(self) -> str:
         """Make a database, and return its address."""
@@ -89,7 +93,7 @@ class Server:
         password.write_text(PASSWORD)
         password.chmod(0o644)
         command = [
-            program("initdb"), "-D", str(self.data), "-U", USER, "--auth=scram-sha-256",
+            program("initdb"), "-D", str(self.data), "-U", self.user, "--auth=scram-sha-256",
             f"--pwfile={password}", "--encoding=UTF8", "--locale=C", "--no-sync",
         ]  # fmt: skip
         with (self.folder / "log").open("ab") as log:
@@ -129,9 +133,10 @@ class Server:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running(user: str = USER) -> Iterator[Server]:
     """Run a server until the context ends.
 
+    :param user: its superuser.
     :raises LackingError: if PostgreSQL is not installed.
     """
     program("initdb")
@@ -140,7 +145,7 @@ def running() -> Iterator[Server]:
         folder = Path(name)
         if other := nobody():
             shutil.chown(folder, other)
-        server = Server(folder)
+        server = Server(folder, user)
         server.make()
         try:
             server.start()
