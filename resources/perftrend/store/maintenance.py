@@ -89,10 +89,11 @@ def backup(place: str | Path, file: Path) -> None:
     if file.exists():
         raise StoreError(f"{file} exists; name a new file")
     with _open_engine(place, is_there=True) as source, _atomic_file(file) as temporary:
-        _require_newest(source, place)
-        if source.dialect.name == "sqlite":
+        if source.dialect.name == "sqlite" and version_of(source, str(place)):
+            # Also that of an older version: such a backup is the way back from an upgrade.
             _copy_file(Path(str(source.url.database)), temporary)
             return
+        _require_newest(source, place)
         with _open_engine(temporary) as target:
             upgrade(target, str(temporary))
             _copy_rows(source, target)

@@ -19,6 +19,7 @@ from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection, maintenance
 from perftrend.store.patch_tests import PatchTest, PatchTrace
+from perftrend.store.schema import HEAD
 from perftrend.store.upgrade import MIGRATIONS
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -185,6 +186,17 @@ def test_nothing_is_overwritten(place: Path, capsys: pytest.CaptureFixture[str])
     assert "it is not empty" in capsys.readouterr().err
     assert 3 == store.main(["migrate", "--to", str(place)])
     assert before == content(place)
+
+
+def test_file_of_an_older_version_is_saved_as_it_is(place: Path) -> None:
+    older(place)
+
+    assert 0 == store.main(["backup", "copy.sqlite"])
+
+    with closing(sqlite3.connect("copy.sqlite")) as copied, closing(sqlite3.connect(place)) as opened:
+        [[version]] = copied.execute("SELECT version_num FROM perftrend_version").fetchall()
+        assert [(version,)] == opened.execute("SELECT version_num FROM perftrend_version").fetchall()
+    assert version < HEAD
 
 
 def test_backup_of_an_older_version_is_restored(place: Path) -> None:
