@@ -136,7 +136,7 @@ class Site:
     def _health_check(self, service: str, port: int) -> list[str]:
         own = self._service(service).get("healthcheck")
         words = own["test"][1:] if own else image_command("HEALTHCHECK")
-        return [word.replace("8080", str(port)).replace("127.0.0.1/", f"127.0.0.1:{port}/") for word in words]
+        return [word.replace("8080", str(port)).replace(":443", f":{port}") for word in words]
 
     def _service(self, name: str) -> dict[str, Any]:
         service: dict[str, Any] = self.content["services"][name]
