@@ -17,9 +17,9 @@ from typing import Any
 
 from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError
+from perftrend.execution.comment_reviews import account_of
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_validation import InvalidRequestError
-from perftrend.listener.comment_poller import account_of
 from perftrend.listener.health import Metrics
 from perftrend.listener.permissions import beyond_limit, limits_since, outside_groups, was_notified
 from perftrend.listener.runner import RequestRejectedError, Runner
