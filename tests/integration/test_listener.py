@@ -222,6 +222,40 @@ def test_who_may_not_start_jobs_is_told(  # noqa: PLR0917 - fixtures
     assert refused in texts(gerrit, pushed)
 
 
+def test_owner_needs_a_members_ok_to_test_on_each_patch_set(  # noqa: PLR0917 - fixtures
+    listener: Listener, gerrit_server: Server, gerrit: Gerrit, developer: User, stranger: User,
+    pushed: Pushed, clone: Path,
+) -> None:  # fmt: skip
+    """The developer owns the change and is no member; the stranger is neither."""
+    member = gerrit_server.create_user("listener-member")
+    gerrit_server.create_group("Those who approve", [member.name])
+    listener.settings["gerrit"]["groups"] = ["Those who approve"]
+    listener.once()
+
+    def ask(on: Pushed, *comments: tuple[User, str]) -> list[str]:
+        """Comment, and return the new answers."""
+        before = len(texts(gerrit, on))
+        for user, text in comments:
+            gerrit_server.comment(on, user, text)
+        listener.once()
+        return texts(gerrit, on)[before:]
+
+    needed = "a member of Those who approve has to comment 'ok to test' on patch set {} first"
+    by_others = ((developer, "ok to test"), (stranger, "ok to test"), (member, "> ok to test"))
+    assert [f'"{LINE}" starts nothing: {needed.format(1)}.'] == ask(pushed, *by_others, (developer, LINE))
+    assert [STARTED] == ask(pushed, (member, LINE))
+    assert [f'"{LINE}" starts nothing: {needed.format(1)}.'] == ask(pushed, (developer, LINE))
+    assert [STARTED] == ask(pushed, (member, "ok to test"), (developer, LINE))
+
+    second = gerrit_server.push(clone, {"main.c": "int x = -1;\n"}, "Make it faster", again=pushed)
+    assert 2 == second.patch_set
+    assert [f'"{LINE}" starts nothing: {needed.format(2)}.'] == ask(second, (developer, LINE))
+    assert [STARTED] == ask(second, (member, "OK to test."), (developer, LINE))
+    # Approving opens the change for its owner, and for nobody else.
+    only = "only members of Those who approve may start jobs here"
+    assert [f'"{LINE}" starts nothing: {only}.'] == ask(second, (stranger, LINE))
+
+
 def test_group_that_nobody_knows_is_refused_at_the_start(listener: Listener) -> None:
     listener.settings["gerrit"]["groups"] = ["Those who migth"]
 

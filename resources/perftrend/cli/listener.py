@@ -15,7 +15,7 @@ from urllib.parse import quote
 from perftrend import builds, console, errors
 from perftrend.cli import options
 from perftrend.clients import gerrit, jenkins
-from perftrend.execution import estimate, request_validation
+from perftrend.execution import estimate, permissions, request_validation
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.selection import SUITES
 from perftrend.listener import health
@@ -79,6 +79,7 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
     """
     metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
     client = gerrit.connect(settings.gerrit)
+    permissions.require_groups(settings.gerrit.groups)
     runs_jobs = jenkins.connect(settings.jenkins) if settings.listener.runner == "jenkins" else None
     projects = settings.listener.projects
     with ExitStack() as stack:

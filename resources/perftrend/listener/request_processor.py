@@ -3,7 +3,8 @@
 Every step is stored before the next one begins, and every step can be repeated. Before a job is started
 again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
 
-Who may start jobs, and how many, is decided in :mod:`perftrend.listener.permissions`.
+Who may start jobs is decided in :mod:`perftrend.execution.permissions`, and how many in
+:mod:`perftrend.listener.request_counts`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any
 
 from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError
+from perftrend.execution import permissions
 from perftrend.execution.comment_reviews import account_of
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_validation import InvalidRequestError
 from perftrend.listener.health import Metrics
-from perftrend.listener.permissions import beyond_limit, limits_since, outside_groups, was_notified
+from perftrend.listener.request_counts import beyond_limit, limits_since, was_notified
 from perftrend.listener.runner import RequestRejectedError, Runner
 from perftrend.settings import GerritSettings
 from perftrend.store.requests import Request, Requests, RequestState
@@ -107,7 +109,7 @@ class RequestProcessor:
             state = RequestState.IGNORED if is_notified else RequestState.LIMITED
             return self._change(request, state=state, reason=wrong, right_form="", decided=now)
         try:
-            if wrong := self._stranger(request):
+            if wrong := self._why_not(request):
                 parsed = Refusal(request.line, wrong, "")
             answer = self._plan(request, parsed) if isinstance(parsed, Trigger) else parsed
         except UnavailableError:
@@ -133,9 +135,11 @@ class RequestProcessor:
         found = self.grammar.parse(request.line)
         return found[0] if found else Refusal(request.line, "it is no longer a request", "")
 
-    def _stranger(self, request: Request) -> str:
-        account = account_of(request.account)
-        return outside_groups(account, self.settings.groups, self.gerrit.groups)
+    def _why_not(self, request: Request) -> str:
+        author = account_of(request.account)
+        return permissions.why_not(
+            self.gerrit, self.settings.groups, author, request.change, request.patch_set
+        )
 
     def _plan(self, request: Request, trigger: Trigger) -> str | Refusal:
         try:
@@ -244,9 +248,7 @@ def _format_dry_run(request: Request) -> str:
 
 
 def _format_refused(request: Request) -> str:
-    if request.right_form:
-        return str(Refusal(request.line, request.reason, request.right_form))
-    return f'"{request.line}" starts nothing: {request.reason}.'
+    return str(Refusal(request.line, request.reason, request.right_form))
 
 
 _OF_STATE: Mapping[RequestState, Callable[[Request], str]] = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from perftrend.clients.gerrit import Gerrit, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, StoreError
+from perftrend.execution import permissions
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Health, Metrics
@@ -169,7 +170,7 @@ class ListenerService:
         self._wakes.wake(everywhere=everywhere)
 
     def _prepare(self) -> None:
-        if self._groups and not self._is_prepared:
+        if not self._is_prepared and not permissions.includes_all_users(self._groups):
             self._gerrit.check_groups(self._groups)
             self._is_prepared = True
 

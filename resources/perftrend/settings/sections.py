@@ -176,7 +176,7 @@ class GerritSettings(Section):
     label: Text | None = "Performance"
     """The label that verdicts vote on; none for no vote."""
     groups: Words = ()
-    """Groups whose members may start jobs, by name or identity; none for all users."""
+    """Groups whose members may start jobs, by name or identity; none: no comment starts a job."""
     jobs_per_day: Count = 20
     """Jobs that one user may start on one change in 24 hours."""
     post: bool = True

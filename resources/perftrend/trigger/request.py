@@ -119,9 +119,11 @@ class Refusal:
     reason: str
     """The problem, as a phrase."""
     right_form: str
-    """The correct form. Words in upper case, such as HASH and TESTBED, are placeholders."""
+    """The correct form; empty if there is none. Words in upper case, such as HASH, are placeholders."""
 
     def __str__(self) -> str:
+        if not self.right_form:
+            return f'"{self.line}" starts nothing: {self.reason}.'
         reason = self.reason if self.reason.endswith("?") else f"{self.reason}."
         return f'"{self.line}" starts nothing: {reason} Please write: {self.right_form}'
 

@@ -29,6 +29,7 @@ def of_gerrit(server: Server, robot: User) -> dict[str, Any]:
     return {
         "url": server.url, "user": robot.name, "token": robot.password, "ssh_port": server.ssh_port,
         "ssh_key": str(robot.key), "known_hosts": str(server.known_hosts), "notify": "none", "attempts": 1,
+        "groups": ["Registered Users"],
     }  # fmt: skip
 
 

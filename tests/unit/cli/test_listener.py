@@ -50,7 +50,14 @@ def settings(bench: Any, gerrit: GerritDouble, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("NETRC", "/dev/null")
     file: Path = bench.folder / "settings.yaml"
     told = {
-        "gerrit": {"url": gerrit.url, "user": "perftrend", "token": "t0ken", "attempts": 1, "ssh_port": 1},
+        "gerrit": {
+            "url": gerrit.url,
+            "user": "perftrend",
+            "token": "t0ken",
+            "attempts": 1,
+            "ssh_port": 1,
+            "groups": ["Registered Users"],
+        },
         "listener": {"address": "127.0.0.1:0", "runner": "local"},
         "trial": {"multiplicity": 1, "duration_s": 0.1},
     }
@@ -157,6 +164,7 @@ def test_change_that_refuses_answers_is_left_alone(bench: Any, gerrit: GerritDou
     [
         ({"gerrit": {"url": None}}, 2, "gerrit.url is not set"),
         ({"gerrit": {"user": None}}, 2, "gerrit.user and gerrit.token belong together"),
+        ({"gerrit": {"groups": []}}, 2, "gerrit.groups is not set, so no comment may start a job; name the"),
         ({"gerrit": {"groups": ["nobodies"]}}, 2, "sees no group 'nobodies'"),
         ({"trigger": {"words": {"x": "perftest"}}}, 2, "trigger word 'x': it should contain {testbed} once"),
         (

@@ -22,6 +22,7 @@ from perftrend.clients.gerrit import (
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import ServiceError
 from perftrend.execution.job_request import Grammar
+from perftrend.execution.permissions import ALL_USERS
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
@@ -55,6 +56,8 @@ class FakeGerrit:
     clock: Clock
     url: str = "https://review.example.org"
     account: Account = OURS
+    owner: Account = DEV
+    """Of all changes."""
     members: dict[int, Sequence[AccountGroup]] = field(default_factory=dict)
     comments_of: dict[int, list[Comment]] = field(default_factory=dict)
     answers: list[tuple[str, str]] = field(default_factory=list)
@@ -93,7 +96,7 @@ class FakeGerrit:
         )
         updated = max(each.written for each in self.comments_of[number])
         return GerritChange(
-            number, f"I{number:040}", "router", "master", "A", "NEW", DEV, updated, patch_sets
+            number, f"I{number:040}", "router", "master", "A", "NEW", self.owner, updated, patch_sets
         )
 
     def comments(self, number: int) -> tuple[Comment, ...]:
@@ -174,7 +177,7 @@ class Bench:
     clock: Clock
     said: list[str] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
-    settings: GerritSettings = field(default_factory=GerritSettings)
+    settings: GerritSettings = field(default_factory=lambda: GerritSettings(groups=ALL_USERS[:1]))
     patience: timedelta = timedelta(0)
     planner: Any = planned
 
@@ -207,7 +210,7 @@ class Bench:
         return [each.state.value for each in with_place]
 
     def limited_to(self, jobs_per_day: int) -> Bench:
-        return replace(self, settings=GerritSettings(jobs_per_day=jobs_per_day))
+        return replace(self, settings=self.settings.model_copy(update={"jobs_per_day": jobs_per_day}))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from perftrend.execution.request_validation import InvalidRequestError
 from perftrend.listener.runner import RequestRejectedError
 from perftrend.settings import GerritSettings
 from perftrend.trigger import Refusal
+from tests.unit.listener.conftest import OTHER
 
 LINE = "perftest-2n-clx mrrAND64b"
 PAGE = "https://jenkins.example.org/job/perftest/"
@@ -232,14 +233,22 @@ def test_only_members_may_start_jobs(listener: Any) -> None:
     )
 
 
-def test_group_may_be_named_by_its_identity(listener: Any) -> None:
-    bench = replace(listener, settings=GerritSettings(groups=("g1",)))
+def test_owner_starts_jobs_on_the_patch_sets_that_a_member_has_approved(listener: Any) -> None:
+    bench = replace(listener, settings=GerritSettings(groups=("committers",)))
+    listener.gerrit.owner = OTHER
     listener.gerrit.members[1] = (AccountGroup("g1", "committers"),)
-    listener.gerrit.write(LINE)
+    listener.gerrit.write(LINE, author=OTHER)
+    bench.serve()
+    wrong = "a member of committers has to comment 'ok to test' on patch set 1 first"
+    assert [f'"{LINE}" starts nothing: {wrong}.'] == listener.answers
 
+    listener.gerrit.write("ok to test")
+    listener.gerrit.write(LINE, author=OTHER)
+    listener.gerrit.write(LINE, author=OTHER, patch_set=2)
     bench.serve()
 
-    assert [LINE] == listener.runner.started
+    assert ["refused", "started", "refused"] == listener.states()
+    assert "on patch set 2 first" in listener.answers[-1]
 
 
 def test_storm_of_200_comments_starts_as_many_jobs_as_may_and_gets_one_answer_more(listener: Any) -> None:

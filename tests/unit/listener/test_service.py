@@ -66,7 +66,7 @@ class Running:
         self.time = Time(patch, self.wakes)
         self.service = ListenerService(
             bench.gerrit, bench.poller(), bench.processor, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
-            metrics=bench.metrics, groups=(), poll_s=300.0, report=bench.said.append,
+            metrics=bench.metrics, groups=bench.settings.groups, poll_s=300.0, report=bench.said.append,
             leadership=leadership,
         )  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Who may start jobs, and how many in a day.
+"""How many jobs a user may start in a day.
 
-Jobs may be limited to groups. There are two limits, both with the value of the setting
+There are two limits, both with the value of the setting
 ``gerrit.jobs_per_day``: on the jobs that one user starts on one change in 24 hours, and on the answered
 requests that start no job. The reply to the first request beyond a limit contains the time when the next one
 is possible. Further ones are ignored while that reply is less than 24 hours old.
@@ -8,10 +8,9 @@ is possible. Further ones are ignored while that reply is less than 24 hours old
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from perftrend.clients.gerrit import Account, AccountGroup
 from perftrend.store.requests import JOBS, Request, RequestState
 from perftrend.text import format_count
 
@@ -42,22 +41,6 @@ def beyond_limit(today: Iterable[Request], *, most: int, starts: bool) -> str:
 def was_notified(today: Iterable[Request]) -> bool:
     """Return whether the user has already been notified of a limit."""
     return any(each.state is RequestState.LIMITED for each in today)
-
-
-def outside_groups(
-    account: Account, groups: Sequence[str], groups_of: Callable[[Account], Iterable[AccountGroup]]
-) -> str:
-    """Return a message if a user may not start jobs, otherwise an empty string.
-
-    :param groups: names or identities of the groups that may start jobs; empty: all users may.
-    :param groups_of: returns the groups of an account.
-    """
-    if not groups:
-        return ""
-    found = groups_of(account)
-    if any(name in groups for group in found for name in (group.name, group.identity)):
-        return ""
-    return f"only members of {' or '.join(groups)} may start jobs here"
 
 
 def limits_since(now: datetime) -> datetime:
