@@ -17,6 +17,7 @@ from perftrend.cli import options
 from perftrend.clients import gerrit, jenkins
 from perftrend.execution import estimate, permissions, request_validation
 from perftrend.execution.job_request import Grammar
+from perftrend.execution.request_validation import RequestPlan
 from perftrend.execution.selection import SUITES
 from perftrend.listener import health
 from perftrend.listener.comment_poller import CommentPoller
@@ -124,9 +125,9 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
 
 
 def planner(settings: Settings) -> Planner:
-    """Return a function that describes how much a request measures."""
+    """Return a function that plans what a request measures."""
 
-    def planned(request: Request, trigger: Trigger) -> str:
+    def planned(request: Request, trigger: Trigger) -> RequestPlan:
         job_settings = settings.model_copy(update={"testbed": trigger.testbed})
         measurement = _measurement(
             job_settings.for_builds if trigger.job in estimate.BUILDING else job_settings, trigger
@@ -138,8 +139,8 @@ def planner(settings: Settings) -> Planner:
     return planned
 
 
-def _measurement(settings: Settings, trigger: Trigger) -> str:
-    """Return what is measured, and how long that takes, as text.
+def _measurement(settings: Settings, trigger: Trigger) -> RequestPlan:
+    """Return what is measured, and how long that takes.
 
     :raises UnfitError: if the requested measurement is impossible.
     """
@@ -147,8 +148,8 @@ def _measurement(settings: Settings, trigger: Trigger) -> str:
     if trigger.job in estimate.BUILDING and project.profile is not None:
         profile = builds.load(project.profile, project.profiles, project.parameters)
         if profile.measure is not None:
-            return "what the product's own command measures"
-    return str(request_validation.plan(trigger, settings, suites=SUITES))
+            return request_validation.COMMAND_PLAN
+    return request_validation.plan(trigger, settings, suites=SUITES)
 
 
 def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,8 @@ _PLACEHOLDER_TAGS = "TAGS"
 _PLACEHOLDER_HASH = "HASH"
 _LONGEST_REASON = 300
 _MRR = "mrr"
+_SMALLEST = "64b"
+"""The smallest frames, which most tests of a device use."""
 _SOAK = "soak"
 _OPERATORS = re.compile("(AND|OR|NOT)")
 _PATTERN = re.compile(r"[*?\[\]]")
@@ -59,10 +61,37 @@ class RequestPlan:
     """Names of the tests."""
     duration: str
     """Estimated duration in words."""
+    usual_s: float | None = None
+    """Estimated usual duration; None if it is not known."""
+    narrower: Callable[[float], NarrowerRequest | None] = field(
+        default=lambda _: None, compare=False, repr=False
+    )
+    """Returns a request for some of the tests that needs at most a duration in seconds, if there is one."""
 
     def __str__(self) -> str:
         count = len(self.names)
         return f"{count} test{'s' * (count != 1)}, {self.duration}" if count else self.duration
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowerRequest:
+    """A request for some of the tests of another one."""
+
+    trigger: Trigger
+    usual_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitExceeded:
+    """Why a request is beyond a limit of :mod:`perftrend.execution.request_limits`."""
+
+    reason: str
+    room_s: float = 0.0
+    """Duration of a request that would be accepted now; 0 if none would."""
+
+
+COMMAND_PLAN = RequestPlan((), "what the product's own command measures")
+"""The plan of a job whose tests are a command of the product's profile."""
 
 
 def overrides(trigger: Trigger, settings: Settings) -> dict[str, object]:
@@ -104,12 +133,16 @@ def plan(trigger: Trigger, settings: Settings, *, suites: Path) -> RequestPlan:
     """
     if trigger.job == "analysis":
         return _of_analysis(trigger)
-    return plan_of(trigger, apply_overrides(settings, overrides(trigger, settings)), suites=suites)
+    merged = apply_overrides(settings, overrides(trigger, settings))
+    return plan_of(trigger, merged, suites=suites, original=settings)
 
 
-def plan_of(trigger: Trigger, settings: Settings, *, suites: Path) -> RequestPlan:
+def plan_of(
+    trigger: Trigger, settings: Settings, *, suites: Path, original: Settings | None = None
+) -> RequestPlan:
     """Return the plan of a request, with settings that include its overrides.
 
+    :param original: the settings without its overrides, if they are known.
     :raises InvalidRequestError: if it selects no test or too many.
     """
     keys = _select_within_limit(trigger, settings, settings.suites or suites)
@@ -117,6 +150,8 @@ def plan_of(trigger: Trigger, settings: Settings, *, suites: Path) -> RequestPla
     return RequestPlan(
         tuple(name for _, name in sorted(estimate.tests(keys))),
         estimate.describe(trigger.job, keys, spec, settings),
+        estimate.of_job(trigger.job, keys, spec, settings).usual_s,
+        lambda room_s: _find_narrower(trigger, original or settings, suites, spec, room_s),
     )
 
 
@@ -125,7 +160,8 @@ def _of_analysis(trigger: Trigger) -> RequestPlan:
     bare = replace(trigger, include=(), exclude=(), lists=(), options=options)
     if bare != trigger:
         raise _invalid_request(trigger, "the analysis takes no tags and measures nothing", bare)
-    return RequestPlan((), f"about {estimate.format_duration(estimate.ANALYSIS_S)}")
+    about = f"about {estimate.format_duration(estimate.ANALYSIS_S)}"
+    return RequestPlan((), about, estimate.ANALYSIS_S)
 
 
 def _select_within_limit(trigger: Trigger, settings: Settings, suites: Path) -> frozenset[TraceKey]:
@@ -164,6 +200,49 @@ def _narrower(trigger: Trigger, settings: Settings, suites: Path, spec: Specific
         return _with_placeholder(trigger)
     fits = len(estimate.tests(keys)) <= settings.trigger.maximum_tests
     return meant if fits else _with_placeholder(trigger)
+
+
+def _find_narrower(
+    trigger: Trigger, settings: Settings, suites: Path, spec: Specification, room_s: float
+) -> NarrowerRequest | None:
+    """Return the first of some narrower requests that needs at most a duration."""
+    for each in _narrower_forms(trigger):
+        try:
+            changed = apply_overrides(settings, overrides(each, settings))
+            keys = _select(changed, settings.suites or suites, spec)
+        except UsageError:
+            continue
+        usual_s = estimate.of_job(each.job, keys, spec, changed).usual_s
+        if usual_s <= room_s and len(estimate.tests(keys)) <= settings.trigger.maximum_tests:
+            return NarrowerRequest(each, usual_s)
+    return None
+
+
+def _narrower_forms(trigger: Trigger) -> Iterator[Trigger]:
+    """Yield requests that select no other tests and need less time, the most similar first."""
+    options = replace(trigger.options, duration_s=None, multiplicity=None)
+    if options != trigger.options:
+        yield replace(trigger, options=options)
+    if trigger.lists or any("OR" in each for each in trigger.include):
+        # A further tag would not apply to all of them.
+        return
+    include = trigger.include
+    for tag in (_MRR, _SMALLEST):
+        include = tuple(each if tag in each.lower() else f"{tag}AND{each}" for each in include)
+        if include != trigger.include:
+            yield replace(trigger, include=include)
+            yield replace(trigger, include=include, options=options)
+
+
+def refuse(trigger: Trigger, request_plan: RequestPlan, limit: LimitExceeded) -> Refusal:
+    """Return the refusal of a request that is beyond a limit, with one that is not if there is one."""
+    narrower = request_plan.narrower(limit.room_s) if limit.room_s else None
+    if narrower:
+        needs = f"the following needs about {estimate.format_duration(narrower.usual_s)}"
+        return Refusal(str(trigger), f"{limit.reason}; {needs}", str(narrower.trigger))
+    if limit.room_s and request_plan.names:
+        return Refusal(str(trigger), f"{limit.reason}; select fewer tests", str(_with_placeholder(trigger)))
+    return Refusal(str(trigger), limit.reason, "")
 
 
 def check_hash(trigger: Trigger, revision: str, repository: Ancestry) -> None:

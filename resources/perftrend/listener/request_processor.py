@@ -3,8 +3,8 @@
 Every step is stored before the next one begins, and every step can be repeated. Before a job is started
 again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
 
-Who may start jobs is decided in :mod:`perftrend.execution.permissions`, and how many in
-:mod:`perftrend.listener.request_counts`.
+Who may start jobs is decided in :mod:`perftrend.execution.permissions`, and how much of the testbeds they may
+need in :mod:`perftrend.execution.request_limits`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from typing import Any
 
 from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError
-from perftrend.execution import permissions
+from perftrend.execution import permissions, request_limits, request_validation
 from perftrend.execution.comment_reviews import account_of
 from perftrend.execution.job_request import Grammar
-from perftrend.execution.request_validation import InvalidRequestError
+from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
 from perftrend.listener.health import Metrics
-from perftrend.listener.request_counts import beyond_limit, limits_since, was_notified
 from perftrend.listener.runner import RequestRejectedError, Runner
 from perftrend.settings import GerritSettings
 from perftrend.store.requests import Request, Requests, RequestState
@@ -36,9 +35,8 @@ _PERSISTENT = timedelta(minutes=5)
 _NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
 
-Planner = Callable[[Request, Trigger], str]
-"""Returns the plan of a job as a phrase; raises :class:`InvalidRequestError` if it cannot be
-executed."""
+Planner = Callable[[Request, Trigger], RequestPlan]
+"""Returns the plan of a job; raises :class:`InvalidRequestError` if it cannot be executed."""
 
 
 def _now() -> datetime:
@@ -103,30 +101,53 @@ class RequestProcessor:
         parsed = self._parse_request(request)
         starts = isinstance(parsed, Trigger) and not parsed.options.dry_run
         now = self.now()
-        today = self.requests.of(request.change, request.account, limits_since(now))
-        if wrong := beyond_limit(today, most=self.settings.jobs_per_day, starts=starts):
-            is_notified = was_notified(today)
+        today = self.requests.of(request.account, request_limits.day_before(now))
+        if wrong := request_limits.beyond_count(
+            today, most=self.settings.jobs_per_day, starts=starts, now=now
+        ):
+            is_notified = request_limits.was_notified(today, request.change)
             state = RequestState.IGNORED if is_notified else RequestState.LIMITED
             return self._change(request, state=state, reason=wrong, right_form="", decided=now)
         try:
             if wrong := self._why_not(request):
                 parsed = Refusal(request.line, wrong, "")
-            answer = self._plan(request, parsed) if isinstance(parsed, Trigger) else parsed
+            if isinstance(parsed, Refusal):
+                return self._refuse(request, parsed, now)
+            plan = self._plan(request, parsed)
         except UnavailableError:
             raise
         except ServiceError as error:
-            answer = self._give_up(request, error)
-        if isinstance(answer, Refusal):
-            return self._change(
-                request,
-                state=RequestState.REFUSED,
-                reason=answer.reason,
-                right_form=answer.right_form,
-                decided=now,
-            )
+            plan = self._give_up(request, error)
+        if isinstance(plan, Refusal):
+            return self._refuse(request, plan, now)
+        if not starts:
+            return self._change(request, state=RequestState.DRY_RUN, told=str(plan), decided=now)
+        assert isinstance(parsed, Trigger)  # noqa: S101 - it starts something
+        return self._claim(request, parsed, plan, now)
+
+    def _refuse(self, request: Request, refusal: Refusal, now: datetime) -> Request:
         return self._change(
-            request, state=RequestState.CLAIMED if starts else RequestState.DRY_RUN, told=answer, decided=now
+            request,
+            state=RequestState.REFUSED,
+            reason=refusal.reason,
+            right_form=refusal.right_form,
+            decided=now,
         )
+
+    def _claim(self, request: Request, trigger: Trigger, plan: RequestPlan, now: datetime) -> Request:
+        """Claim a request, unless it is beyond a limit."""
+        claimed = replace(
+            request, state=RequestState.CLAIMED, told=str(plan), duration_s=plan.usual_s, decided=now
+        )
+        limit = self.requests.claim(
+            request,
+            claimed,
+            lambda others: request_limits.exceeded(claimed, others, self.settings, now),
+            since=request_limits.horizon(self.settings, now),
+        )
+        if limit:
+            return self._refuse(request, request_validation.refuse(trigger, plan, limit), now)
+        return self._count(claimed)
 
     def _parse_request(self, request: Request) -> Trigger | Refusal:
         if request.reason:
@@ -141,7 +162,7 @@ class RequestProcessor:
             self.gerrit, self.settings.groups, author, request.change, request.patch_set
         )
 
-    def _plan(self, request: Request, trigger: Trigger) -> str | Refusal:
+    def _plan(self, request: Request, trigger: Trigger) -> RequestPlan | Refusal:
         try:
             return self.planner(request, trigger)
         except InvalidRequestError as unfit:
@@ -204,9 +225,11 @@ class RequestProcessor:
         if not self.requests.change(request, **columns):
             raise ServiceError(f"request {request.key} is also processed by another listener; run only one")
         changed = replace(request, **columns)
-        if changed.state is not request.state:
-            self.metrics.requests.labels(changed.job or "none", changed.state.value).inc()
-        return changed
+        return self._count(changed) if changed.state is not request.state else changed
+
+    def _count(self, request: Request) -> Request:
+        self.metrics.requests.labels(request.job or "none", request.state.value).inc()
+        return request
 
     # ---- answering
 

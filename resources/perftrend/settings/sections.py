@@ -15,6 +15,7 @@ from perftrend.settings.values import (
     Days,
     Folder,
     Host,
+    Hours,
     HttpUrl,
     LossRatio,
     LossRatios,
@@ -177,8 +178,16 @@ class GerritSettings(Section):
     """The label that verdicts vote on; none for no vote."""
     groups: Words = ()
     """Groups whose members may start jobs, by name or identity; none: no comment starts a job."""
-    jobs_per_day: Count = 20
-    """Jobs that one user may start on one change in 24 hours."""
+    jobs_per_day: Count = 50
+    """Jobs that one user may start in 24 hours."""
+    hours_per_request: Hours = 8.0
+    """Estimated hours that one request may need."""
+    hours_per_day: Hours = 24.0
+    """Estimated hours that the jobs of one user may need in 24 hours."""
+    hours_per_change: Hours = 24.0
+    """Estimated hours that the jobs on one change may need in 24 hours."""
+    hours_of_queue: Hours = 48.0
+    """Estimated hours of work that a testbed may have left for a request to be accepted."""
     post: bool = True
     """Whether verdicts are posted."""
     notify_culprit: bool = False

@@ -125,6 +125,7 @@ LossRatios = Annotated[tuple[LossRatio, ...], BeforeValidator(_words)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 """A date, which means its end in UTC, or a time, in UTC if it has no zone."""
 Seconds = Annotated[Number, Field(gt=0)]
+Hours = Annotated[Number, Field(gt=0, le=100_000)]
 Count = Annotated[int, BeforeValidator(as_number), Field(ge=1)]
 Days = Annotated[Count, Field(le=36500)]
 HttpUrl = Annotated[str, BeforeValidator(_http_url)]

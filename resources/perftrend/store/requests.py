@@ -12,17 +12,21 @@ A request goes from ``seen`` to one of the other states, each step in its own tr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.errors import StoreError
+from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import marks, requests
 from perftrend.trigger import FORMER_JOBS
+
+T = TypeVar("T")
 
 
 class RequestState(StrEnum):
@@ -49,6 +53,7 @@ JOBS = (
     RequestState.ENDED,
 )
 """States of requests that have started a job, or are about to."""
+_UNFINISHED = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,8 @@ class Request:
     """The address of the build."""
     exit_code: int | None = None
     answered: bool = False
+    duration_s: float | None = None
+    """The estimated usual duration of the job; None if it is not known."""
 
 
 _NAMES = tuple(field.name for field in fields(Request))
@@ -124,11 +131,49 @@ class Requests:
         """Return the requests in some states, the oldest first."""
         return self._select(requests.c.state.in_(states))
 
-    def of(self, change: int, account: str, since: datetime) -> list[Request]:
-        """Return the requests of an account on a change that were decided at or after a moment."""
-        return self._select(
-            (requests.c.change == change) & (requests.c.account == account) & (requests.c.decided >= since)
-        )
+    def of(self, account: str, since: datetime) -> list[Request]:
+        """Return the requests of an account that were decided at or after a moment."""
+        return self._select((requests.c.account == account) & (requests.c.decided >= since))
+
+    def with_keys(self, keys: Collection[str]) -> dict[str, Request]:
+        """Return the requests with some keys, by key."""
+        return {each.key: each for each in self._select(requests.c.key.in_(keys))}
+
+    def claim(
+        self,
+        request: Request,
+        claimed: Request,
+        wrong: Callable[[Sequence[Request]], T | None],
+        *,
+        since: datetime,
+    ) -> T | None:
+        """Replace a request, or add it, unless a check of the other requests fails.
+
+        The check and the change are one transaction, one at a time, so that two requests at once do not both
+        get what is left of a limit.
+
+        :param request: as it was read, or a new one.
+        :param claimed: what replaces it.
+        :param wrong: the check; it gets the requests of the account, on the change and on the testbed that
+            were decided since a moment, and those that are not finished on the testbed.
+        :returns: what the check returns; the request was only replaced if that is None.
+        :raises StoreError: if its state has changed meanwhile.
+        """
+        same = (requests.c.change == request.change) | (requests.c.account == request.account)
+        here = requests.c.testbed == request.testbed
+        unfinished = here & requests.c.state.in_(_UNFINISHED)
+        relevant = ((same | here) & (requests.c.decided >= since)) | unfinished
+        with write_transaction(self._engine) as connection:
+            alone(connection, "requests")
+            if (found := wrong(_select(connection, relevant))) is not None:
+                return found
+            as_read = (requests.c.key == request.key) & (requests.c.state == request.state)
+            row = asdict(claimed)
+            if connection.execute(sa.update(requests).where(as_read).values(**row)).rowcount == 0:
+                if _find_keys(connection, [request.key]):
+                    raise StoreError(f"request {request.key} is also processed by another process")
+                connection.execute(sa.insert(requests), row)
+            return None
 
     def has_review(self, review: str) -> bool:
         """Return whether a review has a request."""
@@ -164,20 +209,23 @@ class Requests:
                 connection.execute(sa.insert(marks), {"name": name, "moment": moment})
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[Request]:
-        query = sa.select(requests).where(condition)
-        query = query.order_by(requests.c.asked, requests.c.review, requests.c.place)
         with read_transaction(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return [
-            Request(
-                **{
-                    **{name: row[name] for name in _NAMES},
-                    "state": RequestState(row["state"]),
-                    "job": FORMER_JOBS.get(row["job"], row["job"]),
-                }
-            )
-            for row in rows
-        ]
+            return _select(connection, condition)
+
+
+def _select(connection: Connection, condition: sa.ColumnElement[bool]) -> list[Request]:
+    query = sa.select(requests).where(condition)
+    query = query.order_by(requests.c.asked, requests.c.review, requests.c.place)
+    return [
+        Request(
+            **{
+                **{name: row[name] for name in _NAMES},
+                "state": RequestState(row["state"]),
+                "job": FORMER_JOBS.get(row["job"], row["job"]),
+            }
+        )
+        for row in connection.execute(query).mappings()
+    ]
 
 
 def _find_keys(connection: Connection, keys: Collection[str]) -> set[str]:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -242,8 +242,10 @@ requests = Table(
     Column("link", Text, nullable=False),
     Column("exit_code", Integer),
     Column("answered", Boolean, nullable=False),
+    Column("duration_s", Float),
     Index("ix_requests_state", "state"),
     Index("ix_requests_change_account", "change", "account"),
+    Index("ix_requests_decided", "decided"),
     Index("ix_requests_answered", "answered"),
 )
 

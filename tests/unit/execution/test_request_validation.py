@@ -15,7 +15,7 @@ from robot.model import TagPatterns, Tags
 from perftrend import builds
 from perftrend.errors import UsageError
 from perftrend.execution import estimate, request_validation
-from perftrend.execution.request_validation import InvalidRequestError
+from perftrend.execution.request_validation import InvalidRequestError, LimitExceeded
 from perftrend.measure import specification
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
@@ -132,6 +132,58 @@ def test_too_many_tests_are_refused_and_a_forgotten_mrr_is_guessed() -> None:
 
     assert "it selects 8 tests, but a comment may start 4; select fewer by tags" == reason
     assert "perftest-simulated mrrAND64b" == right
+
+
+# ---- what fits
+
+
+def narrower(line: str, room_hours: float, **overrides: Any) -> str:
+    found = plan(line, **overrides).narrower(room_hours * 3600)
+    if found is None:
+        return ""
+    needed = plan(str(found.trigger), **overrides)
+    assert needed.usual_s == found.usual_s <= room_hours * 3600
+    assert set(needed.names) <= set(plan(line, **overrides).names)
+    return str(found.trigger)
+
+
+@pytest.mark.parametrize(
+    ("line", "room_hours", "fits"),
+    [
+        ("perftest-simulated 64b -- --duration 60 --multiplicity 50", 2, "perftest-simulated mrrAND64b"),
+        ("perftest-simulated mrr -- --duration 60 --multiplicity 50", 3, "perftest-simulated mrr"),
+        ("perftest-simulated ethip4-ip4base", 2, "perftest-simulated mrrANDethip4-ip4base"),
+        ("perftest-simulated ethip4-ip4base", 0.4, "perftest-simulated 64bANDmrrANDethip4-ip4base"),
+        ("perftest-simulated mrr pdr", 0.6, "perftest-simulated 64bANDmrr 64bANDmrrANDpdr"),
+        ("perftest-simulated mrr", 0.001, ""),
+        ("perftest-simulated mrrORpdr", 0.4, ""),
+        ("perftest-simulated !*acl*", 0.001, ""),
+    ],
+)
+def test_request_that_fits_selects_no_other_tests(line: str, room_hours: float, fits: str) -> None:
+    assert fits == narrower(line, room_hours)
+
+
+def test_refusal_of_a_limit_shows_what_fits() -> None:
+    line = "perftest-simulated 64b"
+    limit = LimitExceeded("it needs too much", room_s=2 * 3600)
+
+    found = request_validation.refuse(asked(line), plan(line), limit)
+
+    assert (line, "perftest-simulated mrrAND64b") == (found.line, found.right_form)
+    assert found.reason.startswith("it needs too much; the following needs about ")
+
+
+def test_refusal_of_a_limit_without_room_shows_nothing() -> None:
+    line = "perftest-simulated mrr"
+
+    found = request_validation.refuse(asked(line), plan(line), LimitExceeded("nothing is left"))
+
+    assert f'"{line}" starts nothing: nothing is left.' == str(found)
+
+
+def test_duration_of_a_products_own_command_is_not_known() -> None:
+    assert request_validation.COMMAND_PLAN.usual_s is None
 
 
 def test_guess_that_is_still_too_many_is_not_made() -> None:

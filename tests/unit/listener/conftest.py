@@ -23,6 +23,7 @@ from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import ServiceError
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.permissions import ALL_USERS
+from perftrend.execution.request_validation import RequestPlan
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
@@ -163,8 +164,8 @@ class FakeRunner:
         pass
 
 
-def planned(_: Request, trigger: Trigger) -> str:
-    return f"{max(1, len(trigger.include))} tests, at most about 14 minutes"
+def planned(_: Request, trigger: Trigger) -> RequestPlan:
+    return RequestPlan((), f"{max(1, len(trigger.include))} tests, at most about 14 minutes", usual_s=60.0)
 
 
 @dataclass
@@ -209,8 +210,9 @@ class Bench:
         with_place = self.store.requests.in_states(*RequestState)
         return [each.state.value for each in with_place]
 
-    def limited_to(self, jobs_per_day: int) -> Bench:
-        return replace(self, settings=self.settings.model_copy(update={"jobs_per_day": jobs_per_day}))
+    def limited_to(self, jobs_per_day: int = 50, **limits: float) -> Bench:
+        changed = {"jobs_per_day": jobs_per_day, **limits}
+        return replace(self, settings=self.settings.model_copy(update=changed))
 
 
 @pytest.fixture

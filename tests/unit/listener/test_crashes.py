@@ -37,7 +37,7 @@ class Crash:
 
 def steps(bench: Any, patch: pytest.MonkeyPatch, crash: Crash) -> None:
     """Let every step that leaves a trace be one at which it may crash."""
-    for name in ("add", "change", "mark_answered", "set_mark"):
+    for name in ("add", "change", "claim", "mark_answered", "set_mark"):
         patch.setattr(Requests, name, crash.around(getattr(Requests, name)))
     patch.setattr(bench.runner, "begin", crash.around(bench.runner.begin))
     patch.setattr(bench.gerrit, "answer", crash.around(bench.gerrit.answer))

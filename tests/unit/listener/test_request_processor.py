@@ -11,11 +11,11 @@ import pytest
 from perftrend import trigger
 from perftrend.clients.gerrit import AccountGroup, RefusedError, UnavailableError
 from perftrend.errors import ServiceError, SettingsError
-from perftrend.execution.request_validation import InvalidRequestError
+from perftrend.execution.request_validation import InvalidRequestError, NarrowerRequest, RequestPlan
 from perftrend.listener.runner import RequestRejectedError
 from perftrend.settings import GerritSettings
 from perftrend.trigger import Refusal
-from tests.unit.listener.conftest import OTHER
+from tests.unit.listener.conftest import DEV, OTHER
 
 LINE = "perftest-2n-clx mrrAND64b"
 PAGE = "https://jenkins.example.org/job/perftest/"
@@ -168,7 +168,7 @@ def test_dry_run_is_told_and_starts_nothing(listener: Any) -> None:
 
 
 def test_what_the_suites_do_not_have_is_answered(listener: Any) -> None:
-    def planner(*_: Any) -> str:
+    def planner(*_: Any) -> RequestPlan:
         raise InvalidRequestError(Refusal(LINE, "no test matches", "perftest-2n-clx mrrAND128b"))
 
     listener.gerrit.write(LINE)
@@ -181,7 +181,7 @@ def test_what_the_suites_do_not_have_is_answered(listener: Any) -> None:
 
 
 def test_broken_file_is_for_the_operators_and_not_for_the_author(listener: Any) -> None:
-    def planner(*_: Any) -> str:
+    def planner(*_: Any) -> RequestPlan:
         raise SettingsError("specification /etc/secret.yaml: no key is named 'x'")
 
     listener.gerrit.write(LINE)
@@ -262,7 +262,7 @@ def test_storm_of_200_comments_starts_as_many_jobs_as_may_and_gets_one_answer_mo
     first = min(each.decided for each in listener.store.requests.in_states("started"))
     following = first + timedelta(days=1)
     assert (
-        f'"{LINE}" starts nothing: 20 jobs of yours on this change started in the last 24 hours, which is '
+        f'"{LINE}" starts nothing: 20 jobs of yours started in the last 24 hours, which is '
         f"the maximum; the next is possible at {following:%Y-%m-%d %H:%M} UTC."
     ) == listener.answers[-1]
 
@@ -274,7 +274,7 @@ def test_storm_of_wrong_requests_is_not_answered_without_end(listener: Any) -> N
     listener.limited_to(5).serve()
 
     assert 6 == len(listener.answers)
-    assert "5 requests of yours on this change started nothing in the last 24 hours" in listener.answers[-1]
+    assert "5 requests of yours started nothing in the last 24 hours" in listener.answers[-1]
 
 
 def test_200_lines_in_one_comment_get_one_answer(listener: Any) -> None:
@@ -287,25 +287,83 @@ def test_200_lines_in_one_comment_get_one_answer(listener: Any) -> None:
     assert [True] * 20 == [" started: " in part for part in parts[:20]]
     # The first one that is beyond the limit, and the first one that is beyond what a comment may ask.
     assert [True, True] == [
-        "on this change started in the last" in parts[20],
+        "jobs of yours started in the last" in parts[20],
         "may contain 100 requests" in parts[21],
     ]
     assert 22 == len(parts)
 
 
-def test_limit_is_for_one_person_on_one_change_and_a_day(listener: Any) -> None:
+def test_limit_is_for_one_person_on_all_changes_and_a_day(listener: Any) -> None:
     bench = listener.limited_to(1)
-    other = replace(listener.gerrit.account, number=2, username="other")
-    for change, author in ((1, None), (1, None), (1, other), (2, None)):
-        listener.gerrit.write(LINE, change=change, **({"author": author} if author else {}))
+    for change, author in ((1, DEV), (1, DEV), (1, OTHER), (2, DEV), (2, DEV)):
+        listener.gerrit.write(LINE, change=change, author=author)
     bench.serve()
-    assert ["started", "limited", "started", "started"] == listener.states()
+    assert ["started", "limited", "started", "limited", "ignored"] == listener.states()
 
     listener.clock.now += timedelta(days=1)
     listener.gerrit.write(LINE)
     bench.serve()
 
-    assert 4 == len(listener.runner.started)
+    assert 3 == len(listener.runner.started)
+
+
+def test_one_person_on_40_changes_does_not_start_800_jobs(listener: Any) -> None:
+    for change in range(1, 41):
+        for _ in range(20):
+            listener.gerrit.write(LINE, change=change)
+
+    replace(listener, settings=GerritSettings(groups=listener.settings.groups)).serve()
+
+    assert 50 == len(listener.runner.started)
+
+
+def test_request_that_needs_too_many_hours_is_refused_with_one_that_fits(listener: Any) -> None:
+    def planner(_: Any, trigger: Any) -> RequestPlan:
+        narrower = NarrowerRequest(replace(trigger, include=("mrrAND64bANDx",)), 5 * 3600.0)
+        return RequestPlan(("a",), "about 31 hours", 31 * 3600.0, lambda _: narrower)
+
+    listener.gerrit.write(LINE)
+    replace(listener, planner=planner).serve()
+
+    assert ([], ["refused"]) == (listener.runner.started, listener.states())
+    assert [
+        f'"{LINE}" starts nothing: it needs about 31 hours, but a request may need 8 hours; the following '
+        "needs about 5 hours. Please write: perftest-2n-clx mrrAND64bANDx"
+    ] == listener.answers
+
+
+def test_hours_of_a_person_are_what_jobs_on_all_changes_need_together(listener: Any) -> None:
+    bench = replace(
+        listener.limited_to(hours_per_day=5),
+        planner=lambda *_: RequestPlan(("a",), "about 2 hours", 2 * 3600.0),
+    )
+    for change in (1, 2, 3, 4):
+        listener.gerrit.write(LINE, change=change)
+    listener.gerrit.write(LINE, author=OTHER)
+
+    bench.serve()
+
+    assert ["started", "started", "refused", "refused", "started"] == listener.states()
+    assert (
+        f'"{LINE}" starts nothing: it needs about 120 minutes, but the jobs of a person may need 5 hours in '
+        "24 hours, of which about 60 minutes are left; select fewer tests. Please write: perftest-2n-clx TAGS"
+    ) == listener.answers[2]
+
+
+def test_dry_run_of_any_length_is_answered(listener: Any) -> None:
+    listener.gerrit.write(f"{LINE} -- --dry-run")
+    planner = RequestPlan(("a",), "about 31 hours", 31 * 3600.0)
+    replace(listener, planner=lambda *_: planner).serve()
+
+    assert ["told"] == listener.states()
+
+
+def test_durations_are_stored_with_the_jobs(listener: Any) -> None:
+    listener.gerrit.write(LINE)
+
+    listener.serve()
+
+    assert [60.0] == [each.duration_s for each in listener.store.requests.in_states("started")]
 
 
 def test_limit_of_jobs_leaves_dry_runs_alone(listener: Any) -> None:
@@ -395,10 +453,10 @@ def test_job_that_cannot_be_started_is_told(listener: Any) -> None:
 
 
 def test_request_that_can_never_be_checked_is_refused_after_some_minutes(listener: Any) -> None:
-    def planner(request: Any, _: Any) -> str:
+    def planner(request: Any, _: Any) -> RequestPlan:
         if request.change == 1:
             raise ServiceError("couldn't find remote ref refs/changes/01/1/1")
-        return "1 test"
+        return RequestPlan(("a",), "about 1 minute")
 
     listener.gerrit.write(LINE, change=1)
     listener.gerrit.write(LINE, change=2)
@@ -418,7 +476,7 @@ def test_request_that_can_never_be_checked_is_refused_after_some_minutes(listene
 
 
 def test_server_that_is_away_refuses_nothing(listener: Any) -> None:
-    def planner(*_: Any) -> str:
+    def planner(*_: Any) -> RequestPlan:
         raise UnavailableError("502")
 
     listener.gerrit.write(LINE)

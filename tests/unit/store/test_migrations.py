@@ -54,7 +54,11 @@ ENTERED: dict[str, Rows] = {
         "details": {"run_id": 1, "trace_id": 1, "details": dict(RESULT.details)},
     },
     "0002": {
-        "requests": {**asdict(REQUEST), "state": "seen", "asked": MOMENT},
+        "requests": {
+            name: value
+            for name, value in {**asdict(REQUEST), "state": "seen", "asked": MOMENT}.items()
+            if name != "duration_s"
+        },
         "marks": {"name": "comments", "moment": MOMENT},
     },
     "0005": {"read_archives": {"location": RUN.archive, "run_id": 1, "version": ""}},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from perftrend.errors import StoreError
 from perftrend.store import Store
 from perftrend.store.requests import Request, Requests, RequestState
 
@@ -73,14 +77,82 @@ def test_answered_requests_are_not_open(requests: Requests) -> None:
     assert [] == requests.list_open()
 
 
-def test_what_somebody_asked_on_a_change_is_found_from_a_moment_on(requests: Requests) -> None:
+def test_what_somebody_asked_on_all_changes_is_found_from_a_moment_on(requests: Requests) -> None:
     mine = replace(REQUEST, decided=MOMENT)
     old = replace(REQUEST, key="k2", decided=MOMENT - timedelta(seconds=1))
     others = replace(mine, key="k3", account="2")
     elsewhere = replace(mine, key="k4", change=2)
     requests.add([mine, old, others, elsewhere, replace(REQUEST, key="k5")])
 
-    assert [mine] == requests.of(1, "1", MOMENT)
+    assert {"k1", "k4"} == {each.key for each in requests.of("1", MOMENT)}
+
+
+def test_request_is_claimed_if_the_check_of_the_others_passes(requests: Requests) -> None:
+    claimed = replace(REQUEST, state=RequestState.CLAIMED, decided=MOMENT, duration_s=60.0)
+    requests.add([REQUEST])
+
+    assert "wrong" == requests.claim(REQUEST, claimed, lambda _: "wrong", since=MOMENT)
+    assert [REQUEST] == requests.in_states(*RequestState)
+    assert requests.claim(REQUEST, claimed, lambda _: None, since=MOMENT) is None
+    assert [claimed] == requests.in_states(*RequestState)
+
+
+def test_claim_adds_a_request_that_is_not_known(requests: Requests) -> None:
+    assert requests.claim(REQUEST, REQUEST, lambda _: None, since=MOMENT) is None
+
+    assert {"k1": REQUEST} == requests.with_keys(["k1", "k2"])
+
+
+def test_claim_of_what_another_process_has_changed_is_an_error(requests: Requests) -> None:
+    requests.add([replace(REQUEST, state=RequestState.CLAIMED)])
+
+    with pytest.raises(StoreError, match="request k1 is also processed by another process"):
+        requests.claim(REQUEST, REQUEST, lambda _: None, since=MOMENT)
+
+
+def test_claim_checks_what_concerns_the_person_the_change_or_the_testbed(requests: Requests) -> None:
+    decided = replace(REQUEST, state=RequestState.ENDED, decided=MOMENT)
+    alien = replace(decided, change=9, account="9", testbed="9n")
+    before = MOMENT - timedelta(seconds=1)
+    seen: list[Request] = []
+    counting = [
+        replace(alien, key="person", account="1"),
+        replace(alien, key="change", change=1),
+        replace(alien, key="testbed", testbed="2n-clx"),
+        replace(alien, key="waiting", testbed="2n-clx", state=RequestState.WAITING, decided=before),
+    ]
+    requests.add([
+        *counting,
+        replace(alien, key="alien"),
+        replace(alien, key="alien waiting", state=RequestState.WAITING),
+        replace(decided, key="old", decided=before),
+        replace(REQUEST, key="undecided", account="9"),
+    ])  # fmt: skip
+
+    requests.claim(REQUEST, REQUEST, seen.extend, since=MOMENT)
+
+    assert {each.key for each in counting} == {each.key for each in seen}
+
+
+def test_two_claims_at_once_do_not_both_get_what_is_left(requests: Requests) -> None:
+    begin = Barrier(4)
+
+    def claim(number: int) -> str | None:
+        request = replace(REQUEST, key=f"k{number}", decided=MOMENT, state=RequestState.CLAIMED)
+
+        def one_at_most(others: Sequence[Request]) -> str | None:
+            # Long enough for the others to check as well, if they could.
+            time.sleep(0.05)
+            return "beyond the limit" if others else None
+
+        begin.wait()
+        return requests.claim(request, request, one_at_most, since=MOMENT)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(claim, range(4)))
+
+    assert 1 == found.count(None)
+    assert 1 == len(requests.in_states(RequestState.CLAIMED))
 
 
 def test_review_is_known_by_any_of_its_requests(requests: Requests) -> None:
