@@ -391,7 +391,7 @@ def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(
     url = postgresql_server.database()
     for each in both:
         each.settings["store"] = url
-        each.settings["gerrit"]["jobs_per_day"] = COMMENTS
+        each.settings["gerrit"] |= {"jobs_per_day": COMMENTS, "hours_per_day": 100, "hours_per_change": 100}
         each.settings["listener"]["runner"] = "jenkins"
         each.settings["jenkins"] = {"url": jenkins_server.url}
     try:

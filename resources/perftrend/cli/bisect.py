@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from perftrend import console, errors
@@ -154,6 +154,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
         scope.open_scope(
             settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
         ) as (chosen, product),
+        admitted(job_request, settings, chosen),
     ):
         searched, names = _range(product.repository, settings, reviewed)
         count = len(searched.history.commits)
@@ -179,6 +180,17 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
                 # Otherwise, the same command posts the report again, or resumes an undecided search.
                 plan.close()
     return exit_code(bisect_report, unstable=settings.analysis.regression == "unstable") or code
+
+
+def admitted(
+    job_request: JobRequest | None, settings: Settings, chosen: scope.JobScope
+) -> AbstractContextManager[None]:
+    """Admit the job if a comment requests it."""
+    if job_request is None:
+        return nullcontext()
+    from perftrend.execution import admission  # noqa: PLC0415 - the database loads slowly
+
+    return admission.admitted(job_request, settings, chosen.plan)
 
 
 def exit_code(bisect_report: BisectReport, *, unstable: bool = False) -> int:

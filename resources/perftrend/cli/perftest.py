@@ -12,7 +12,7 @@ from perftrend import COMMAND, console, errors
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
-from perftrend.execution import build_measurement, revisions, scope
+from perftrend.execution import admission, build_measurement, revisions, scope
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.revisions import ReviewedPatch, Revisions
@@ -100,6 +100,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
         scope.open_scope(
             settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
         ) as (chosen, product),
+        admission.admitted(job_request, settings, chosen.plan),
     ):
         if reviewed:
             compared = revisions.of_review(product.repository, reviewed)

@@ -14,7 +14,7 @@ from pathlib import Path
 from perftrend import archive, console, errors, watchlist
 from perftrend.cli import options
 from perftrend.clients import build_events
-from perftrend.execution import request_validation, robot, scope, selection
+from perftrend.execution import admission, request_validation, robot, scope, selection
 from perftrend.execution.job_request import read_request
 from perftrend.measure import lock
 from perftrend.measure.embedded.drivers import embedded_version
@@ -85,9 +85,10 @@ def trend(given: argparse.Namespace) -> int:
     settings = options.settings(given, {**job_request.overrides, **given_by_hand})
     with job_mails.report_failure(settings):
         planned = request_validation.plan_of(job_request.trigger, settings, suites=selection.SUITES)
-        if job_request.is_dry_run:
-            return _print_plan(planned, job_request.trigger)
-        return _trend(given, settings)
+        with admission.admitted(job_request, settings, lambda _: planned):
+            if job_request.is_dry_run:
+                return _print_plan(planned, job_request.trigger)
+            return _trend(given, settings)
 
 
 def _print_plan(planned: request_validation.RequestPlan, trigger: Trigger) -> int:

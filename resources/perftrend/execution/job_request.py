@@ -93,6 +93,8 @@ class JobRequest:
     branch: str = ""
     request: str = ""
     """Identifier of the request; a restarted build has the same one."""
+    triggers: tuple[Trigger, ...] = ()
+    """All lines of the comment that request this job; the first is ``trigger``."""
     overrides: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The settings that follow from the request, by full name; options override them."""
 
@@ -179,6 +181,7 @@ def _merge_triggers(
     variables = {name: _read_variable(environment, name) for name in _FORMS}
     return JobRequest(
         trigger=first,
+        triggers=tuple(wanted),
         change=_number(variables["GERRIT_CHANGE_NUMBER"]),
         patch_set=_number(variables["GERRIT_PATCHSET_NUMBER"]),
         revision=variables["GERRIT_PATCHSET_REVISION"],

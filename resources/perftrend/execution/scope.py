@@ -12,6 +12,7 @@ from pathlib import Path
 from perftrend import builds, console, errors
 from perftrend.builds import Builds, Profile
 from perftrend.execution import estimate, selection
+from perftrend.execution.request_validation import COMMAND_PLAN, RequestPlan, plan_of
 from perftrend.measure import specification
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
@@ -19,6 +20,7 @@ from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.settings.sections import ProjectSettings
 from perftrend.text import format_count
+from perftrend.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class JobScope:
     """The traces that the suites measure; empty if a command of the product's profile measures."""
     notices: tuple[str, ...] = ()
     """Notices for readers of the report."""
+
+    def plan(self, trigger: Trigger) -> RequestPlan:
+        """Return the plan of the request that started the job."""
+        if not self.keys:
+            return COMMAND_PLAN
+        return plan_of(trigger, self.settings, suites=selection.SUITES)
 
     def extent(self, job: str) -> str:
         """Return the number of tests and the estimated duration, as text."""

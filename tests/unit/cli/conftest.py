@@ -102,13 +102,19 @@ def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def gerrit_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[GerritDouble]:
     """Run Gerrit's double, which the jobs are told to use."""
     with gerrit.running() as double:
-        for name, value in {"URL": double.url, "USER": "perftrend", "TOKEN": "secret"}.items():
+        everybody = "global:Registered-Users"
+        told = {"URL": double.url, "USER": "perftrend", "TOKEN": "secret", "GROUPS": everybody}
+        for name, value in told.items():
             monkeypatch.setenv(f"PERFTREND_GERRIT_{name}", value)
         yield double
 
 
-def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Let a job think that this comment under the first patch set of change 1 started it."""
+def commented(monkeypatch: pytest.MonkeyPatch, double: GerritDouble, text: str, author: int = 1) -> None:
+    """Write this comment under the first patch set of change 1, and let a job think that it started it."""
+    double.messages.append({
+        "id": f"c{len(double.messages)}", "author": {"_account_id": author, "username": f"dev{author}"},
+        "date": gerrit.MOMENT, "_revision_number": 1, "message": f"Patch Set 1:\n\n{text}",
+    })  # fmt: skip
     monkeypatch.setenv("GERRIT_EVENT_COMMENT_TEXT", base64.b64encode(text.encode()).decode())
     monkeypatch.setenv("GERRIT_CHANGE_NUMBER", "1")
     monkeypatch.setenv("GERRIT_PATCHSET_NUMBER", "1")

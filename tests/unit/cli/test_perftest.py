@@ -426,7 +426,7 @@ def test_comment_names_the_change_and_jenkins_the_report(
     review: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     review.push(100, 90)
-    commented(monkeypatch, "Please:\n\nperftest-1n-veth mrrAND64b")
+    commented(monkeypatch, review.double, "Please:\n\nperftest-1n-veth mrrAND64b")
     monkeypatch.setenv("BUILD_NUMBER", "7")
     monkeypatch.setenv("BUILD_URL", "https://jenkins.example/job/p/7/")
 
@@ -497,7 +497,7 @@ def test_dry_run_of_a_comment_is_answered(
     review: Review, measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     review.push(100, 90)
-    commented(monkeypatch, "perftest-1n-veth -- --dry-run")
+    commented(monkeypatch, review.double, "perftest-1n-veth -- --dry-run")
 
     assert 0 == review.place.run().exit_code
     assert review.text.startswith("Would measure ")
@@ -521,7 +521,7 @@ def test_killed_job_of_a_comment_goes_on_when_it_is_run_again(
 ) -> None:
     """The same request is the same build, whatever was measured in between."""
     review.push(100, 90)
-    commented(monkeypatch, "perftest-1n-veth")
+    commented(monkeypatch, review.double, "perftest-1n-veth")
     monkeypatch.setenv("GERRIT_EVENT_HASH", "a" * 64)
     usual = Builds.measure
 
@@ -544,8 +544,8 @@ def test_another_comment_measures_anew(
     review: Review, measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     review.push(100, 90)
-    commented(monkeypatch, "perftest-1n-veth")
     for letter in "ab":
+        commented(monkeypatch, review.double, "perftest-1n-veth")
         monkeypatch.setenv("GERRIT_EVENT_HASH", letter * 64)
         review.place.run()
 

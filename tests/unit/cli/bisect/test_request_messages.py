@@ -35,7 +35,11 @@ def test_comment_says_where_to_search_and_jenkins_where_the_report_is(
     review: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     review.push(100, 100, 90, 90)
-    commented(monkeypatch, f"Slower?\n\nbisecttest-simulated {review.place.product.hashes[1][:9]} mrr")
+    commented(
+        monkeypatch,
+        review.double,
+        f"Slower?\n\nbisecttest-simulated {review.place.product.hashes[1][:9]} mrr",
+    )
     monkeypatch.setenv("BUILD_NUMBER", "7")
     monkeypatch.setenv("BUILD_URL", "https://jenkins.example/job/p/7/")
 
@@ -50,7 +54,7 @@ def test_comment_says_where_to_search_and_jenkins_where_the_report_is(
 def test_option_outweighs_the_comment(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
     review.push(100, 100, 90, 90)
     hashes = review.place.product.hashes
-    commented(monkeypatch, f"bisecttest-simulated {hashes[1]}")
+    commented(monkeypatch, review.double, f"bisecttest-simulated {hashes[1]}")
 
     review.place.run("--old", hashes[0])
 
@@ -59,7 +63,7 @@ def test_option_outweighs_the_comment(review: Review, monkeypatch: pytest.Monkey
 
 def test_comment_may_ask_what_would_be_searched(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
     review.push(100, 90)
-    commented(monkeypatch, f"bisecttest-simulated {review.place.product.hashes[0]} --dry-run")
+    commented(monkeypatch, review.double, f"bisecttest-simulated {review.place.product.hashes[0]} --dry-run")
 
     assert 0 == review.place.run().exit_code
     assert [
