@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0010"
+HEAD = "0011"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -326,9 +326,44 @@ tokens = Table(
     Column("used", Moment),
     Column("revoked", Moment),
     Column("revoked_by", String(255), nullable=False),
+    # The groups of the owner, whose permissions limit those of the token; null: nothing limits them.
+    Column("groups", JSON(none_as_null=True)),
+    # The token that created it; null: its owner is a person.
+    Column("parent", String(32)),
 )
 
-# Keys that cannot be used again: sign-in attempts, and sessions that were signed out.
+# Roles that admins grant on a page, in addition to those of the settings; see perftrend.store.grants.
+grants = Table(
+    "grants",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("person", String(255), nullable=False),
+    # Empty: all testbeds. Not null, since null values are not unique.
+    Column("testbed", String(255), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("granted", Moment, nullable=False),
+    Column("granted_by", String(255), nullable=False),
+    Column("version", Integer, nullable=False),
+    UniqueConstraint("person", "testbed", name="uq_grants_person_testbed"),
+    # A form that was opened before a grant was removed must not change another one.
+    sqlite_autoincrement=True,
+)
+
+# Sessions of signed-in users; see perftrend.store.sessions.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("person", String(255), nullable=False),
+    Column("groups", JSON, nullable=False),
+    Column("begun", Moment, nullable=False),
+    Column("used", Moment, nullable=False),
+    Column("browser", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Index("ix_sessions_person", "person"),
+)
+
+# Keys that cannot be used again, such as those of sign-in attempts.
 spent = Table(
     "spent",
     metadata,

@@ -32,6 +32,7 @@ from perftrend.store.connection import (
     savepoint,
     write_transaction,
 )
+from perftrend.store.grants import Grants
 from perftrend.store.ingestions import Archives, Ingestions, note_read
 from perftrend.store.invalidations import Invalidations
 from perftrend.store.patch_tests import PatchTests
@@ -40,6 +41,7 @@ from perftrend.store.requests import Requests
 from perftrend.store.result_queries import Replicates
 from perftrend.store.retention import Retention
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
+from perftrend.store.sessions import StoredSessions
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
@@ -162,6 +164,16 @@ class Store:
     def tokens(self) -> Tokens:
         """API tokens of jobs for the dashboard."""
         return Tokens(self._engine)
+
+    @property
+    def grants(self) -> Grants:
+        """Roles that admins granted to persons and groups."""
+        return Grants(self._engine)
+
+    @property
+    def sessions(self) -> StoredSessions:
+        """Sessions of signed-in users."""
+        return StoredSessions(self._engine)
 
     @property
     def spent(self) -> Spent:

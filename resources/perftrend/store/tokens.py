@@ -5,6 +5,7 @@ Only the hash of a token is stored. A token is 256 random bits, so an unsalted h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,6 +37,10 @@ class Token:
     """When it was last used, to the minute."""
     revoked: datetime | None = None
     revoked_by: str = ""
+    groups: tuple[str, ...] | None = None
+    """The groups of the owner, whose permissions limit those of the token; None: nothing limits them."""
+    parent: str | None = None
+    """The key of the token that created it; None: its owner is a person."""
 
 
 class Tokens:
@@ -47,6 +52,7 @@ class Tokens:
     def add(self, token: Token) -> None:
         """Store a token, and record its owner in the activity log."""
         row = {name: getattr(token, name) for name in Token.__slots__}
+        row["groups"] = None if token.groups is None else list(token.groups)
         with write_transaction(self._engine) as connection:
             connection.execute(sa.insert(tokens), row)
             detail = f"{token.role}, until {token.expires:%Y-%m-%d}"
@@ -56,18 +62,24 @@ class Tokens:
         """Return a token, also if it is expired or revoked; None if it does not exist."""
         with read_transaction(self._engine) as connection:
             row = connection.execute(sa.select(tokens).where(tokens.c.key == key)).mappings().first()
-        return Token(**row) if row else None
+        return _token(row) if row else None
 
     def all(self) -> list[Token]:
         """Return all tokens, the newest first."""
         query = sa.select(tokens).order_by(tokens.c.made.desc(), tokens.c.key)
         with read_transaction(self._engine) as connection:
-            return [Token(**row) for row in connection.execute(query).mappings()]
+            return [_token(row) for row in connection.execute(query).mappings()]
 
     def note_use(self, key: str, moment: datetime) -> None:
         """Store when a token was used."""
         with write_transaction(self._engine) as connection:
             connection.execute(sa.update(tokens).where(tokens.c.key == key).values(used=moment))
+
+    def update_groups(self, owner: str, groups: Sequence[str]) -> None:
+        """Store the current groups of a person in the tokens that the person created."""
+        own = (tokens.c.owner == owner) & tokens.c.parent.is_(None) & tokens.c.revoked.is_(None)
+        with write_transaction(self._engine) as connection:
+            connection.execute(sa.update(tokens).where(own).values(groups=list(groups)))
 
     def revoke(self, key: str, user: str, moment: datetime) -> bool:
         """Revoke a token, and record the user in the activity log.
@@ -85,7 +97,7 @@ class Tokens:
 
 
 class Spent:
-    """Keys that cannot be used again: sign-in attempts, and sessions that were signed out."""
+    """Keys that cannot be used again, such as those of sign-in attempts."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -112,3 +124,7 @@ class Spent:
         """Return whether a key is spent."""
         with read_transaction(self._engine) as connection:
             return connection.execute(sa.select(spent.c.key).where(spent.c.key == key)).first() is not None
+
+
+def _token(row: sa.RowMapping) -> Token:
+    return Token(**{**row, "groups": None if row["groups"] is None else tuple(row["groups"])})

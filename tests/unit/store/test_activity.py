@@ -141,3 +141,17 @@ def test_of_many_at_once_one_spends(store: Store) -> None:
 
 def acts(store: Store) -> list[tuple[str, str, str]]:
     return [(act.user, act.action, act.subject) for act in store.activity.newest(10)]
+
+
+def test_groups_of_an_owner_are_those_of_the_last_sign_in(store: Store) -> None:
+    own = replace(TOKEN, groups=("ops", "perf"))
+    by_token = replace(TOKEN, key="1" * 12, parent=TOKEN.key)
+    other = replace(TOKEN, key="2" * 12, owner="eva", groups=("perf",))
+    for token in (own, by_token, other):
+        store.tokens.add(token)
+
+    store.tokens.update_groups("ada", ["perf"])
+
+    assert [replace(own, groups=("perf",)), by_token, other] == [
+        store.tokens.find(each.key) for each in (own, by_token, other)
+    ]
