@@ -18,9 +18,8 @@ import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import health, openapi, runs, static
-from perftrend.dashboard.auth import Authenticator
+from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
-from perftrend.dashboard.auth.authentication import RenewedSessions
 from perftrend.dashboard.background import Work, tile_worker
 from perftrend.dashboard.background_priority import RequestPriority
 from perftrend.dashboard.clusters import routes as clusters
@@ -56,6 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
     ingestions.router,
     users.router,
+    session_routes.router,
 )
 """The routers of all pages, and of what all pages share."""
 
@@ -97,7 +97,6 @@ def make_app(site: AppContext, *, works: Sequence[Work] = ()) -> FastAPI:
     handle_errors(app)
     routes = [route for router in ROUTERS for route in router.routes]
     app.add_middleware(ResponseCache, routes=routes, site=site, authenticator=app.state.authenticator)
-    app.add_middleware(RenewedSessions, authenticator=app.state.authenticator)
     app.add_middleware(GZipMiddleware, minimum_size=_PACKED_FROM_BYTES, compresslevel=_PACKING_LEVEL)
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
     app.state.navigation = {path: title for path, title in NAVIGATION.items() if path in paths}

@@ -387,7 +387,7 @@ class DashboardSettings(Section):
     editors: Words = ()
     """Users who may change the data of the dashboard; all others who sign in may read."""
     secret: Secret = None
-    """Key that signs cookies, at least 32 characters; none for a random one, so a restart signs users out."""
+    """Key that signs forms and logins, at least 32 characters; none for a random one at each start."""
     session_s: Seconds = 43200.0
     """Time after signing in after which a user has to sign in again."""
     idle_s: Seconds = 7200.0

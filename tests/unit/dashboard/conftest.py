@@ -110,11 +110,7 @@ def signed_in(site: AppContext, name: str) -> Iterator[TestClient]:
     """Give a client of somebody who has signed in."""
     app = make_app(site)
     authenticator: Authenticator = app.state.authenticator
-    cookies = {
-        authenticator.session_cookie: authenticator.sessions.cookie(
-            authenticator.sessions.begin(Person(name))
-        )
-    }
+    cookies = {authenticator.session_cookie: authenticator.sessions.begin(Person(name)).cookie}
     with TestClient(app, base_url="http://localhost", follow_redirects=False, cookies=cookies) as opened:
         yield opened
 

@@ -1,8 +1,4 @@
-"""Authentication of requests by API token, proxy header or session cookie.
-
-The middleware :class:`RenewedSessions` renews session cookies with responses, so that a session only ends
-early if it is idle.
-"""
+"""Authentication of requests by API token, proxy header or session cookie."""
 
 from __future__ import annotations
 
@@ -13,16 +9,14 @@ from functools import cached_property
 
 from fastapi import HTTPException
 from prometheus_client import Counter
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perftrend import COMMAND
 from perftrend.dashboard.auth.csrf import CsrfProtection
 from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
 from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User, is_name
-from perftrend.dashboard.auth.sessions import Sessions, UserSession
+from perftrend.dashboard.auth.sessions import Sessions, UserSession, browser_of
 from perftrend.dashboard.auth.tokens import user_of
 from perftrend.dashboard.metrics import Metrics
 from perftrend.dashboard.middleware.clients import Clients
@@ -32,8 +26,6 @@ from perftrend.store import Store
 
 LOG = logging.getLogger(__name__)
 
-FRESH = "perftrend.fresh_session"
-"""Key in the scope of a request: the session cookie to set in the response."""
 _SHORTEST_SECRET = 32
 _EVERYWHERE = ("0.0.0.0:", "[::]:")
 _BEARER = "bearer "
@@ -70,7 +62,7 @@ class Authenticator:
         self.provider = Provider(settings) if settings.oidc_issuer or settings.oidc_client_id else None
         secret = _secret(settings)
         self.attempts = Attempts(secret, store.spent)
-        self.sessions = Sessions(secret, store.spent, life_s=settings.session_s, idle_s=settings.idle_s)
+        self.sessions = Sessions(store.sessions, life_s=settings.session_s, idle_s=settings.idle_s)
         self.csrf = CsrfProtection(secret, life_s=settings.session_s, url=settings.url)
         is_safe = bool(settings.url and settings.url.startswith("https://"))
         # A cookie with this prefix cannot be set by another host of the domain or over plain HTTP.
@@ -118,10 +110,14 @@ class Authenticator:
         """Return the URL that the provider redirects to after signing out."""
         return f"{self._here(request)}/sign-out/done"
 
-    def sign_in(self, response: Response, person: Person) -> UserSession:
+    def sign_in(self, request: Request, response: Response, person: Person) -> UserSession:
         """Begin a session and set its cookie in a response."""
-        session = self.sessions.begin(Person(person.name, self.roles.filter_groups(person.groups)))
-        self.set_cookie(response, self.session_cookie, self.sessions.cookie(session))
+        session = self.sessions.begin(
+            person,
+            browser=browser_of(request.headers.get("user-agent", "")),
+            address=request.scope.get("perftrend.client", ""),
+        )
+        self.set_cookie(response, self.session_cookie, session.cookie)
         return session
 
     def set_cookie(self, response: Response, name: str, value: str, *, life_s: int | None = None) -> None:
@@ -144,9 +140,8 @@ class Authenticator:
     def _in_session(self, request: Request) -> Identity:
         cookie = request.cookies.get(self.session_cookie)
         session = self.sessions.find(cookie) if cookie else None
-        if cookie is None or session is None:
+        if session is None:
             return _ANONYMOUS
-        request.scope[FRESH] = self.sessions.renew_if_due(cookie, session)
         return Identity(self.roles.user(session.person), session.bound, session)
 
 
@@ -192,35 +187,8 @@ class Proxies:
         lines = _values(request, self._groups_header) if self._groups_header else []
         if len(lines) != 1:
             return ()
-        return tuple(group for word in lines[0].split(",") if (group := word.strip()))
-
-
-class RenewedSessions:
-    """Middleware that adds renewed cookies, since endpoints may return any response object."""
-
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
-        self._app = app
-        self._authenticator = authenticator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-
-        async def sending(message: Message) -> None:
-            fresh = scope.get(FRESH)
-            if message["type"] == "http.response.start" and fresh:
-                self._add(MutableHeaders(scope=message), fresh)
-            await send(message)
-
-        await self._app(scope, receive, sending if scope["type"] == "http" else send)
-
-    def _add(self, headers: MutableHeaders, fresh: str) -> None:
-        named = f"{self._authenticator.session_cookie}="
-        if any(value.startswith(named) for value in headers.getlist("set-cookie")):
-            # This response signs the user in or out.
-            return
-        response = Response()
-        self._authenticator.set_cookie(response, self._authenticator.session_cookie, fresh)
-        headers.append("set-cookie", response.headers["set-cookie"])
+        groups = (word.strip() for word in lines[0].split(","))
+        return tuple(group for group in groups if group and group.isprintable())
 
 
 def can_sign_in(settings: DashboardSettings) -> bool:
@@ -240,7 +208,7 @@ def notices(settings: DashboardSettings) -> tuple[str, ...]:
             "it serves the host name localhost only; add others by dashboard.url and dashboard.hosts"
         )
     if can_sign_in(settings) and settings.secret is None:
-        lines.append("dashboard.secret is not set: a restart signs all users out")
+        lines.append("dashboard.secret is not set: a restart invalidates open forms and attempts to sign in")
     if settings.user_header and not settings.proxies:
         lines.append("dashboard.user_header is ignored, since dashboard.proxies is empty")
     if settings.proxies and settings.user_header:

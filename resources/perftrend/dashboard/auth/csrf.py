@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from perftrend.dashboard.auth.sessions import Signer
+from perftrend.dashboard.auth.signing import Signer
 
 FIELD = "csrf"
 HEADER = "x-csrf-token"

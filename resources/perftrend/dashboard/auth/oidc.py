@@ -37,7 +37,7 @@ from perftrend.clients.web.body import whole
 from perftrend.clients.web.errors import ServiceLogin
 from perftrend.clients.web.session import HttpSession
 from perftrend.dashboard.auth.roles import Person, is_name
-from perftrend.dashboard.auth.sessions import Clock, Signer
+from perftrend.dashboard.auth.signing import Clock, Signer
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
 from perftrend.store.tokens import Spent
@@ -340,7 +340,9 @@ class Provider:
             )
         groups = claims.get(self._groups_claim)
         listed = groups if isinstance(groups, list) else [groups]
-        return Person(name, tuple(group for group in listed if isinstance(group, str)))
+        return Person(
+            name, tuple(group for group in listed if isinstance(group, str) and group.isprintable())
+        )
 
 
 def _object(session: OAuth2Session, url: str, **options: bool) -> Claims:

@@ -6,18 +6,17 @@ are written ``group:NAME`` there, so a user with the name of a group does not ge
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
 
 from perftrend.settings import DashboardSettings
+from perftrend.store.grants import GROUP
 
 MAXIMUM_NAME = 200
 """Maximum length of a name."""
 
 TOKEN = "token "  # noqa: S105 - not a secret, but a prefix of names
-GROUP = "group:"
 _RESERVED = (TOKEN, GROUP)
 
 
@@ -88,11 +87,6 @@ class Roles:
         if names & self.admins:
             return User(person.name, Role.ADMIN)
         return User(person.name, Role.EDITOR if names & self.editors else Role.VIEWER)
-
-    def filter_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return the groups that have a role, sorted; the others are dropped to limit the size of cookies."""
-        named = self.admins | self.editors
-        return tuple(sorted(group for group in set(groups) if GROUP + group in named))
 
 
 def is_name(text: str) -> bool:

@@ -150,7 +150,7 @@ def come_back(
         raise HTTPException(403, str(error)) from None
     answer = RedirectResponse(attempt.place, 303, _NO_STORE)
     _end_session(request, authenticator)
-    authenticator.sign_in(answer, person)
+    authenticator.sign_in(request, answer, person)
     authenticator.forget(answer, authenticator.attempt_cookie)
     LOG.info("%s signed in", person.name)
     return answer
@@ -274,7 +274,7 @@ def _provider(authenticator: Authenticator) -> Provider:
 def _end_session(request: Request, authenticator: Authenticator) -> None:
     session = identity_of(request).session
     if session is not None:
-        authenticator.sessions.end(session)
+        authenticator.sessions.end([session.key])
 
 
 def _page(request: Request, site: AppContext) -> Response:

@@ -1,52 +1,63 @@
-"""Sessions of signed-in users, stored in signed cookies.
+"""Sessions of signed-in users: a random text in a cookie, and a row in the store.
 
-The cookie contains the user and the time of signing in; the role is read from the settings at each request.
-A session ends by its age, by idleness or by signing out. Only signing out needs the store, which lists the
-signed-out sessions until they expire. Requests therefore write nothing, each process that has the secret can
-serve all users, and a new secret signs all users out.
-
-:class:`Signer` signs these cookies, those of logins, and the tokens of forms.
+A session ends by its age, by idleness, by signing out, or when its user or an admin ends it. Each request
+reads the row, so the end takes effect at the next request, in all processes. Roles are not part of a session;
+they are read in each request, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import re
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
-
-from itsdangerous import BadData, URLSafeSerializer
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from perftrend.dashboard.auth.roles import Person
-from perftrend.store.tokens import Spent
+from perftrend.dashboard.auth.signing import Clock
+from perftrend.errors import StoreError
+from perftrend.store.connection import patience
+from perftrend.store.sessions import StoredSession, StoredSessions
 
-Clock = Callable[[], float]
-"""Returns the seconds since 1970."""
+LOG = logging.getLogger(__name__)
 
-LONGEST = 4096
-"""Maximum length of a text that is verified; browsers do not store longer cookies."""
-_SKEW_S = 60
-"""Tolerated difference between the clocks of processes."""
-_RENEWED_S = 60
-"""Age after which a cookie is replaced, which restarts the idle time."""
+_FORM = re.compile(r"[A-Za-z0-9_-]{43}")
+_NOTED_S = 60.0
+"""Minimum interval between updates of the last use, so that not every request writes."""
+_PATIENCE_S = 0.5
+"""How long a request waits to store the last use; a later request stores it otherwise."""
+_BROWSERS = (
+    ("Edg", "Edge"), ("OPR/", "Opera"), ("SamsungBrowser", "Samsung Internet"), ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"), ("Chrome/", "Chrome"), ("CriOS/", "Chrome"), ("Safari/", "Safari"),
+)  # fmt: skip
+"""Parts of User-Agent headers, the more specific first: browsers name others, too, for compatibility."""
+_SYSTEMS = (
+    ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
+    ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class UserSession:
     """A session of a signed-in user."""
 
-    id: str
+    cookie: str = field(repr=False)
+    """The random text that identifies the browser."""
     person: Person
-    begun: int
-    """Time of signing in, in seconds since 1970."""
+    begun: datetime
+
+    @property
+    def key(self) -> str:
+        """Identifies the session in the store and on pages, which do not contain the cookie."""
+        return _hash(self.cookie)
 
     @property
     def bound(self) -> str:
-        """The text that CSRF tokens are bound to, also the key of the session in the store."""
-        return f"session {self.id}"
+        """The text that CSRF tokens are bound to."""
+        return f"session {self.key}"
 
 
 class Sessions:
@@ -57,76 +68,81 @@ class Sessions:
     """
 
     def __init__(
-        self, secret: str, spent: Spent, *, life_s: float, idle_s: float, clock: Clock = time.time
+        self, stored: StoredSessions, *, life_s: float, idle_s: float, clock: Clock = time.time
     ) -> None:
-        self._seals = Signer(secret, "session", clock=clock)
-        self._spent = spent
-        self._life_s = life_s
-        self._idle_s = idle_s
+        self._stored = stored
+        self._life = timedelta(seconds=life_s)
+        self._idle = timedelta(seconds=idle_s)
+        self._noted = timedelta(seconds=min(_NOTED_S, idle_s / 2))
         self._clock = clock
+        self._next_note = datetime.fromtimestamp(0, UTC)
 
-    def begin(self, person: Person) -> UserSession:
-        """Return a new session; its new random id prevents session fixation."""
-        return UserSession(secrets.token_urlsafe(16), person, int(self._clock()))
+    def begin(self, person: Person, *, browser: str = "", address: str = "") -> UserSession:
+        """Begin a session; its new random text prevents session fixation.
 
-    def cookie(self, session: UserSession) -> str:
-        """Return the value of a new cookie for a session."""
-        person = session.person
-        return self._seals.seal([session.id, person.name, person.groups, session.begun])
+        :param browser: the kind of browser.
+        :param address: the address of the client.
+        """
+        now = self._now()
+        session = UserSession(secrets.token_urlsafe(32), person, now)
+        self._stored.add(
+            StoredSession(session.key, person.name, person.groups, now, now, browser[:64], address[:64]),
+            begun_before=now - self._life,
+            used_before=now - self._idle,
+        )
+        return session
 
     def find(self, cookie: str) -> UserSession | None:
-        """Return the session of a cookie; None if it is forged, too old, idle or signed out.
+        """Return the session of a cookie, and store that it is used; None if it is unknown, over or ended.
 
         :raises StoreError: if the store cannot be read.
         """
-        content = self._seals.open(cookie, maximum_age_s=self._idle_s)
-        if content is None:
+        stored = self._stored.find(_hash(cookie)) if _FORM.fullmatch(cookie) else None
+        if stored is None or not self._is_valid(stored):
             return None
-        name, person, groups, begun = content
-        session = UserSession(name, Person(person, tuple(groups)), begun)
-        if self._clock() - begun > self._life_s or self._spent.has(session.bound):
-            return None
-        return session
+        now = self._now()
+        if now - stored.used > self._noted and now >= self._next_note:
+            self._note_use(stored, now)
+        return UserSession(cookie, Person(stored.person, stored.groups), stored.begun)
 
-    def renew_if_due(self, cookie: str, session: UserSession) -> str | None:
-        """Return a new cookie if the current one is due for renewal, otherwise None."""
-        is_fresh = self._seals.open(cookie, maximum_age_s=min(_RENEWED_S, self._idle_s / 2)) is not None
-        return None if is_fresh else self.cookie(session)
+    def find_all(self, *, person: str | None = None) -> Sequence[StoredSession]:
+        """Return the sessions that have not ended, the last used first.
 
-    def end(self, session: UserSession) -> None:
-        """End a session: its cookie and all copies become invalid."""
-        until = session.begun + self._life_s + 1
-        self._spent.spend(session.bound, self._now(), datetime.fromtimestamp(until, UTC))
+        :param person: only those of a person.
+        """
+        return [each for each in self._stored.all(person=person) if self._is_valid(each)]
+
+    def end(self, keys: Sequence[str], *, user: str | None = None) -> int:
+        """End sessions: their cookies and all copies become invalid.
+
+        :param user: the user to record in the activity log; None to record nothing.
+        :returns: how many of them had not ended yet.
+        """
+        return self._stored.end(keys, user=user)
+
+    def _is_valid(self, session: StoredSession) -> bool:
+        now = self._now()
+        return now - session.begun <= self._life and now - session.used <= self._idle
+
+    def _note_use(self, session: StoredSession, now: datetime) -> None:
+        try:
+            with patience(_PATIENCE_S):
+                self._stored.note_use(session.key, now)
+        except StoreError as error:
+            # Requests that only read should still succeed, and not wait each time.
+            self._next_note = now + self._noted
+            LOG.warning("the use of a session of %s is not stored: %s", session.person, error)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
 
-class Signer:
-    """Signs and verifies texts of one purpose, which contain the time of signing.
+def browser_of(user_agent: str) -> str:
+    """Return the kind of a browser, such as ``Firefox on Linux``; never a text that the client chose."""
+    browser = next((name for part, name in _BROWSERS if part in user_agent), "another program")
+    system = next((name for part, name in _SYSTEMS if part in user_agent), "")
+    return f"{browser} on {system}" if system else browser
 
-    The content is signed but not encrypted. Each purpose has its own key, so that a text that was signed
-    for one purpose is not accepted for another.
-    """
 
-    def __init__(self, secret: str, purpose: str, *, clock: Clock = time.time) -> None:
-        self._clock = clock
-        self._serializer = URLSafeSerializer(
-            secret,
-            salt=f"perftrend {purpose}",
-            signer_kwargs={"digest_method": hashlib.sha256, "key_derivation": "hmac"},
-        )
-
-    def seal(self, content: Any) -> str:  # noqa: ANN401 - any JSON value
-        """Return a text of letters, digits, ``-``, ``_`` and ``.`` that contains the content and the time."""
-        return str(self._serializer.dumps([int(self._clock()), content]))
-
-    def open(self, text: str, *, maximum_age_s: float) -> Any | None:  # noqa: ANN401 - as above
-        """Return the content of a text; None if the text is expired or was not signed for this purpose."""
-        if len(text) > LONGEST:
-            return None
-        try:
-            sealed, content = self._serializer.loads(text)
-        except BadData:
-            return None
-        return content if -_SKEW_S <= self._clock() - sealed <= maximum_age_s else None
+def _hash(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ BLANK = "perftrend.blank"
 """Key in the scope of a request whose response is to have placeholders."""
 _BLANKS = re.compile(f"({NAME}|{TOKEN})".encode())
 _MARK = "perftrend_is_kept"
-_SESSION = UserSession("", Person(NAME), 0)
+_SESSION = UserSession("", Person(NAME), datetime.fromtimestamp(0, UTC))
 _HERE = "127.0.0.1"
 
 

@@ -22,8 +22,8 @@ from tests.unit.dashboard.conftest import Filled, routes_of
 JSON = {"Accept": "application/json"}
 OPEN = ("/static/", "/healthz", "/sign-in", "/sign-out/done")
 """What anybody may read where people sign in: no measurement and nothing that people keep is there."""
-BY_VIEWERS = {"/sign-out", "/shortcuts", "/short"}
-"""What viewers do: it adds to what people keep, and changes none of it."""
+BY_VIEWERS = {"/sign-out", "/shortcuts", "/short", "/sessions/end-others", "/sessions/{key}/end"}
+"""What viewers do: it adds to what people store, or ends their own sessions."""
 SIGNED = {"/ingest"}
 """Where machines prove by a signature who they are."""
 FILE = b'--x\r\nContent-Disposition: form-data; name="csrf"; filename="f"\r\n\r\n\r\n--x--'

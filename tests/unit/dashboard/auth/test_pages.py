@@ -1,4 +1,4 @@
-"""``/activity`` and ``/me``, the fresh cookies, and the settings of the authenticator."""
+"""``/activity`` and ``/me``, and the settings of the authenticator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.auth import Authenticator, Person
-from perftrend.dashboard.auth.sessions import Signer
 from perftrend.dashboard.metrics import Metrics
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings, Settings
@@ -84,22 +83,6 @@ def test_empty_log_says_so(client: TestClient) -> None:
     assert "No activity yet" in client.get("/activity").text
 
 
-def test_who_is_active_gets_a_fresh_cookie(editor: TestClient, site: AppContext) -> None:
-    app: Any = editor.app
-    authenticator: Authenticator = app.state.authenticator
-    session = authenticator.sessions.begin(Person("eva"))
-    assert "set-cookie" not in editor.get("/me").headers
-
-    old = Signer(SECRET, "session", clock=lambda: session.begun - 61.0)
-    editor.cookies.set(authenticator.session_cookie, old.seal([session.id, "eva", [], session.begun]))
-    answer = editor.get("/runs")
-
-    assert answer.headers["set-cookie"].startswith("perftrend=")
-    fresh = authenticator.sessions.find(answer.cookies["perftrend"])
-    assert session == fresh
-    assert "set-cookie" not in editor.get("/me").headers
-
-
 def test_page_tells_who_reads_it(editor: TestClient, client: TestClient) -> None:
     assert "You are signed in as eva. Your role is editor" in editor.get("/me").text
     assert "eva" in editor.get("/runs").text
@@ -120,9 +103,10 @@ def test_secret_that_can_be_guessed_is_refused(store: Store) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_each_start_without_a_secret_has_another(store: Store) -> None:
+def test_session_survives_a_start_without_a_secret_and_its_forms_do_not(store: Store) -> None:
     first, second = (Authenticator(DashboardSettings(), store, Metrics(store)) for _ in range(2))
-    cookie = first.sessions.cookie(first.sessions.begin(Person("eva")))
+    session = first.sessions.begin(Person("eva"))
+    token = first.csrf.token(session.bound)
 
-    assert first.sessions.find(cookie) is not None
-    assert second.sessions.find(cookie) is None
+    assert session == second.sessions.find(session.cookie)
+    assert [True, False] == [each.csrf.is_ours(token, session.bound) for each in (first, second)]

@@ -172,7 +172,7 @@ def test_what_should_be_known_is_said() -> None:
         return " / ".join(notices(DashboardSettings.model_validate(chosen)))
 
     assert "users cannot sign in" in said()
-    assert "restart signs all users out" in said(oidc_issuer="https://idp.example", oidc_client_id="x")
+    assert "restart invalidates open forms" in said(oidc_issuer="https://idp.example", oidc_client_id="x")
     assert "" == said(oidc_issuer="https://idp.example", oidc_client_id="x", secret="x" * 32)
     assert "dashboard.user_header is ignored" in said(user_header="X-User")
     assert "10.1.2.3 may name the user" in said(user_header="X-User", proxies="10.1.2.3", secret="x" * 32)
