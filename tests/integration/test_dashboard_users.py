@@ -125,7 +125,7 @@ def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(browser: Browser, pr
         save_picture(page, "users-token")
         bearer = {**JSON, "Authorization": f"Bearer {token}"}
         told = httpx.get(f"{private.url}/me", headers=bearer).json()
-        assert {"name": "token nightly-2n-clx", "role": "editor", "signed_in": True} == told
+        assert {"name": "token nightly-2n-clx", "role": "editor", "signed_in": True, "testbeds": {}} == told
 
         page.get_by_role("link", name="Back to users").click()
         save_picture(page, "users")
@@ -199,7 +199,7 @@ def test_page_elsewhere_sends_a_form_in_vain(browser: Browser, private: Dashboar
 
 def test_whole_way_without_a_browser(private: Dashboard) -> None:
     with signed_in(private, "1") as client:
-        assert {"name": "alice", "role": "editor", "signed_in": True} == client.get(
+        assert {"name": "alice", "role": "editor", "signed_in": True, "testbeds": {}} == client.get(
             "/me", headers=JSON
         ).json()
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
 
-from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
@@ -21,6 +21,7 @@ from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
 from perftrend.store.annotations import Annotation, subject_of, validate_commit
 from perftrend.store.edits import EditResult
+from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import TileColumn
 
 _SHOWN = 50
@@ -158,8 +159,8 @@ def list_annotations(
         typed=typed,
         plots=plots(site, found),
         recent=recent_commits(site),
-        may_edit=user.role >= Role.EDITOR,
-        testbeds=site.store.tiles.testbeds(),
+        may_annotate=user.highest >= Role.EDITOR,
+        testbeds=[each for each in site.store.tiles.testbeds() if user.may_edit(each)],
         linked=linkify,
     )
 
@@ -168,13 +169,14 @@ def list_annotations(
 def add(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     new: Annotated[NewAnnotation, Depends(parse_body(NewAnnotation))],
 ) -> Response:
     """Annotate a commit."""
     testbeds = site.store.tiles.testbeds()
     if new.testbed and new.testbed not in testbeds:
         raise UsageError(f"the store has no runs of that testbed{nearest(new.testbed, testbeds)}")
+    require_editor(user, [new.testbed or ALL_TESTBEDS])
     added = site.store.annotations.add(new.commit, new.text, user=user.name, testbed=new.testbed or None)
     return done(request, _PATH, AnnotationEntry.of(added), status=201, commit=added.commit)
 
@@ -191,7 +193,7 @@ def one_annotation(request: Request, site: Context, user: Viewer, identity: Iden
         "annotation.html",
         AnnotationEntry.of(found),
         title=f"Annotation of {found.commit[:12]}",
-        may_edit=user.role >= Role.EDITOR,
+        may_edit=user.may_edit(found.testbed or ALL_TESTBEDS),
         linked=linkify,
     )
 
@@ -205,11 +207,12 @@ def one_annotation(request: Request, site: Context, user: Viewer, identity: Iden
 def edit(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     identity: Identity,
     edited: Annotated[EditedAnnotation, Depends(parse_body(EditedAnnotation))],
 ) -> Response:
     """Change the text of an annotation."""
+    _check_editor(site, user, identity)
     outcome = site.store.annotations.edit(identity, edited.text, version=edited.version, user=user.name)
     return _answer(request, site, identity, outcome, edited.text)
 
@@ -223,13 +226,21 @@ def edit(
 def delete(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     identity: Identity,
     deleted: Annotated[DeletedAnnotation, Depends(parse_body(DeletedAnnotation))],
 ) -> Response:
     """Delete an annotation; the activity log retains its text."""
+    _check_editor(site, user, identity)
     outcome = site.store.annotations.delete(identity, version=deleted.version, user=user.name)
     return _answer(request, site, identity, outcome, "")
+
+
+def _check_editor(site: AppContext, user: User, identity: int) -> None:
+    """Check that a user may change an annotation; one that does not exist is reported later."""
+    found = site.store.annotations.find(identity)
+    if found is not None:
+        require_editor(user, [found.testbed or ALL_TESTBEDS])
 
 
 def _answer(

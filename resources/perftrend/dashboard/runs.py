@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from perftrend.dashboard import links
-from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.auth import TestbedEditor, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
@@ -106,24 +106,25 @@ class InvalidSelection(Selection):
 def runs(
     request: Request,
     site: Context,
-    user: Viewer,
+    _: Viewer,
     last: Annotated[int, Query(ge=1, le=1000, description="number of runs of each testbed")] = 20,
 ) -> Response:
     """Return the newest runs of each testbed."""
     store = site.store
     model = NewestRuns(testbeds=[_testbed(site, testbed, last) for testbed in store.tiles.testbeds()])
-    return page(request, "runs.html", model, title="Runs", last=last, may_edit=user.role >= Role.EDITOR)
+    return page(request, "runs.html", model, title="Runs", last=last)
 
 
 @router.post("/runs/invalidate", response_model=RunEntry, openapi_extra=body_of(InvalidSelection))
 def invalidate(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     selected: Annotated[InvalidSelection, Depends(parse_body(InvalidSelection))],
 ) -> Response:
     """Mark a run, or results of it, as invalid."""
     run = _find_run(site, selected)
+    require_editor(user, [run.testbed])
     site.store.invalidations.add(
         run, selected.reason, author=user.name, test=selected.test, trace=selected.trace
     )
@@ -134,11 +135,12 @@ def invalidate(
 def restore(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     selected: Annotated[Selection, Depends(parse_body(Selection))],
 ) -> Response:
     """Remove the mark of a run, or of results of it; the activity log retains the reason."""
     run = _find_run(site, selected)
+    require_editor(user, [run.testbed])
     site.store.invalidations.remove(run, author=user.name, test=selected.test, trace=selected.trace)
     return _answer(request, site, run)
 

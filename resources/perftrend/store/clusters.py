@@ -10,7 +10,7 @@ Source: "Skia Perf: Design", section Alerting.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -112,6 +112,12 @@ class Clusters:
         with read_transaction(self._engine) as connection:
             row = connection.execute(sa.select(clusters).where(clusters.c.id == identity)).mappings().first()
             return _cluster(row) if row else None
+
+    def testbeds(self, identities: Iterable[int]) -> set[str]:
+        """Return the testbeds of clusters; those that do not exist are omitted."""
+        query = sa.select(clusters.c.testbed).where(clusters.c.id.in_(list(identities))).distinct()
+        with read_transaction(self._engine) as connection:
+            return set(connection.execute(query).scalars())
 
     def traces(self, hashes: Sequence[str]) -> dict[str, TraceKey]:
         """Return the current keys of traces by hash; hashes that the store does not have are omitted."""

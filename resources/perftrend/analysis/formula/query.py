@@ -76,6 +76,13 @@ class Query:
             found.setdefault(term.key, []).append(term)
         return found
 
+    def values_of(self, key: str) -> frozenset[str] | None:
+        """Return the only values of a parameter that matching traces can have; None if others can match."""
+        wanted = [term for term in self.by_key.get(key, ()) if not term.negated]
+        if not wanted or any(term.pattern for term in wanted):
+            return None
+        return frozenset(term.value for term in wanted)
+
     def matches(self, parameters: Mapping[str, str], fits: Callable[[str, str], bool]) -> bool:
         """Return whether a trace matches.
 

@@ -1,12 +1,12 @@
 """Authentication and authorization of the dashboard's users.
 
-An endpoint declares the role that it requires::
+An endpoint declares the role that it requires. Endpoints that show data require ``Viewer``, and endpoints
+that manage tokens and all sessions require ``Admin``. Endpoints that change data require ``TestbedEditor``,
+which is an editor of any testbed, and then call ``require_editor`` with the testbeds of that data::
 
-    @router.post("/annotations")
-    def annotate(user: Editor, …) -> Response: ...
-
-Endpoints that show data require ``Viewer``, endpoints that change data of users require ``Editor``, and
-endpoints that manage access require ``Admin``.
+    @router.post("/runs/invalidate")
+    def invalidate(user: TestbedEditor, …) -> Response:
+        require_editor(user, [run.testbed])
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from fastapi import Depends
 from perftrend.dashboard.auth.authentication import Authenticator, can_sign_in, notices
 from perftrend.dashboard.auth.authorization import (
     administering,
+    administering_testbed,
     authenticator_of,
     csrf_token,
     current_user,
-    editing,
+    editing_testbed,
     known_user,
+    require_admin,
+    require_editor,
     viewing,
 )
 from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Role, User
@@ -31,9 +34,10 @@ __all__ = [
     "ANONYMOUS",
     "Admin",
     "Authenticator",
-    "Editor",
     "Person",
     "Role",
+    "TestbedAdmin",
+    "TestbedEditor",
     "User",
     "Viewer",
     "authenticator_of",
@@ -42,8 +46,11 @@ __all__ = [
     "current_user",
     "known_user",
     "notices",
+    "require_admin",
+    "require_editor",
 ]
 
 Viewer = Annotated[User, Depends(viewing)]
-Editor = Annotated[User, Depends(editing)]
+TestbedEditor = Annotated[User, Depends(editing_testbed)]
+TestbedAdmin = Annotated[User, Depends(administering_testbed)]
 Admin = Annotated[User, Depends(administering)]

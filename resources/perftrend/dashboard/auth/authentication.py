@@ -99,8 +99,24 @@ class Authenticator:
             return Identity(user, is_ambient=False)
         person = self.proxies.person(request)
         if person is not None:
-            return Identity(self.roles.user(person), f"proxy {person.name}")
+            return Identity(self.user_of(person), f"proxy {person.name}")
         return self._in_session(request)
+
+    def needs_store(self, request: Request) -> bool:
+        """Return whether :meth:`identify` reads the store: unless the user is anonymous."""
+        user_header = self._settings.user_header
+        return bool(
+            "authorization" in request.headers
+            or "cookie" in request.headers
+            or (user_header and user_header in request.headers)
+        )
+
+    def user_of(self, person: Person) -> User:
+        """Return a person with the roles of the settings and of the grants, as they are now.
+
+        :raises StoreError: if the store cannot be read.
+        """
+        return self.roles.user(person, self._store.grants.of(person.names))
 
     def back(self, request: Request) -> str:
         """Return the URL that the provider redirects to after signing in."""
@@ -142,7 +158,7 @@ class Authenticator:
         session = self.sessions.find(cookie) if cookie else None
         if session is None:
             return _ANONYMOUS
-        return Identity(self.roles.user(session.person), session.bound, session)
+        return Identity(self.user_of(session.person), session.bound, session)
 
 
 class Proxies:

@@ -1,13 +1,15 @@
 """Authorization: the dependencies of endpoints that require a role.
 
-``Viewer``, ``Editor`` and ``Admin`` return the user, or respond with an error: 401 if the user has to
-authenticate, 403 if the user's role is insufficient. For methods that change data they also verify the CSRF
-token, if the credentials are ones that a browser sends by itself.
+``Viewer`` and ``Admin`` return the user, or respond with an error: 401 if the user has to authenticate, 403
+if the user's role on all testbeds is insufficient. ``TestbedEditor`` and ``TestbedAdmin`` require the role on
+any testbed; their endpoints call :func:`require_editor` or :func:`require_admin` with the testbeds of what
+they change. For methods that change data they also verify the CSRF token, if the credentials are ones that a
+browser sends by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Annotated, cast
 from urllib.parse import quote
@@ -71,8 +73,25 @@ def csrf_token(request: Request) -> str:
     return authenticator_of(request).csrf.token(bound) if bound else ""
 
 
-def role_dependency(role: Role) -> Callable[..., User]:
-    """Return the dependency that requires a role or a higher one."""
+def require_editor(user: User, testbeds: Iterable[str]) -> None:
+    """Check that a user may change the data of testbeds.
+
+    :param testbeds: their names; an empty name is all testbeds.
+    :raises HTTPException: with status 403 otherwise.
+    """
+    _require_role_on(user, Role.EDITOR, testbeds)
+
+
+def require_admin(user: User, testbeds: Iterable[str]) -> None:
+    """Check that a user may grant roles on testbeds; like :func:`require_editor`."""
+    _require_role_on(user, Role.ADMIN, testbeds)
+
+
+def role_dependency(role: Role, *, of_testbed: bool = False) -> Callable[..., User]:
+    """Return the dependency that requires a role or a higher one.
+
+    :param of_testbed: whether the role on any testbed is sufficient.
+    """
 
     def user(
         request: Request,
@@ -80,7 +99,8 @@ def role_dependency(role: Role) -> Callable[..., User]:
         _: HTTPAuthorizationCredentials | None = Security(BEARER, scopes=[role.title]),  # noqa: B008 - FastAPI requires it
     ) -> User:
         authenticator, identity = authenticator_of(request), identity_of(request)
-        _require_role(request, authenticator, identity.user, role)
+        user_role = identity.user.highest if of_testbed else identity.user.role
+        _require_role(request, authenticator, identity.user, user_role, role)
         if request.method not in SAFE_METHODS and identity.is_ambient:
             _require_own_form(request, authenticator, identity, token)
         return identity.user
@@ -88,18 +108,30 @@ def role_dependency(role: Role) -> Callable[..., User]:
     return user
 
 
-def _require_role(request: Request, authenticator: Authenticator, user: User, role: Role) -> None:
+def _require_role(
+    request: Request, authenticator: Authenticator, user: User, user_role: Role, role: Role
+) -> None:
     if user.signed_in or authenticator.is_public:
-        if user.role >= role:
+        if user_role >= role:
             return
         if user.signed_in:
-            reason = f"this requires the role {role.title}, and your role is {user.role.title}"
+            where = " on all testbeds" if user.testbeds else ""
+            reason = f"this requires the role {role.title}{where}, and your role is {user_role.title}"
             raise HTTPException(HTTPStatus.FORBIDDEN, reason)
     if authenticator.provider is not None and request.method == "GET" and _is_browser(request):
         place = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers = {"Location": f"/sign-in?next={quote(place, safe='')}"}
         raise HTTPException(HTTPStatus.SEE_OTHER, "sign in first", headers)
     raise HTTPException(HTTPStatus.UNAUTHORIZED, authenticator.way_in, {"WWW-Authenticate": "Bearer"})
+
+
+def _require_role_on(user: User, role: Role, testbeds: Iterable[str]) -> None:
+    for testbed in sorted(set(testbeds)):
+        if user.role_on(testbed) < role:
+            where = testbed or "all testbeds"
+            actual = user.role_on(testbed).title
+            reason = f"this requires the role {role.title} on {where}, and your role there is {actual}"
+            raise HTTPException(HTTPStatus.FORBIDDEN, reason)
 
 
 def _require_own_form(request: Request, authenticator: Authenticator, identity: Identity, token: str) -> None:
@@ -113,4 +145,7 @@ def _is_browser(request: Request) -> bool:
     return "text/html" in accepts and request.query_params.get("format") != "json"
 
 
-viewing, editing, administering = (role_dependency(role) for role in Role)
+viewing, administering = (role_dependency(role) for role in (Role.VIEWER, Role.ADMIN))
+editing_testbed, administering_testbed = (
+    role_dependency(role, of_testbed=True) for role in (Role.EDITOR, Role.ADMIN)
+)

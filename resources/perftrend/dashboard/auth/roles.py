@@ -1,17 +1,19 @@
-"""Users and their roles.
+"""Users and their roles, on all testbeds or on some of them.
 
-A provider or a proxy supplies a name and groups; the settings list the admins and editors among them. Groups
-are written ``group:NAME`` there, so a user with the name of a group does not get its role.
+A provider or a proxy supplies a name and groups. The settings list the admins and editors among them, and
+grants in the store add to these lists. Groups are written ``group:NAME`` there, so a user with the name of a
+group does not get its role.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
 
 from perftrend.settings import DashboardSettings
-from perftrend.store.grants import GROUP
+from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant
 
 MAXIMUM_NAME = 200
 """Maximum length of a name."""
@@ -28,7 +30,7 @@ class Role(IntEnum):
     EDITOR = 2
     """Triages, annotates, makes shortcuts and alerts."""
     ADMIN = 3
-    """Creates and revokes API tokens."""
+    """Grants roles, creates and revokes API tokens, and ends sessions."""
 
     @property
     def title(self) -> str:
@@ -49,12 +51,35 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user of a request, with a role."""
+    """The user of a request, with the roles."""
 
     name: str
     role: Role
+    """The role on all testbeds."""
     signed_in: bool = True
     """Whether the user is authenticated."""
+    testbeds: tuple[tuple[str, Role], ...] = ()
+    """Testbeds on which the user has a higher role, sorted by name."""
+
+    @property
+    def highest(self) -> Role:
+        """The highest role that the user has on any testbed."""
+        return max([self.role, *(role for _, role in self.testbeds)])
+
+    def role_on(self, testbed: str) -> Role:
+        """Return the role on a testbed; on all of them if the name is empty."""
+        return dict(self.testbeds).get(testbed, self.role)
+
+    def may_edit(self, testbed: str = ALL_TESTBEDS) -> bool:
+        """Return whether the user may change the data of a testbed; of all of them if the name is empty."""
+        return self.role_on(testbed) >= Role.EDITOR
+
+    def limit_to(self, other: User) -> User:
+        """Return the user with those roles only that another one has, too."""
+        role = min(self.role, other.role)
+        named = sorted({testbed for testbed, _ in self.testbeds + other.testbeds})
+        roles = ((testbed, min(self.role_on(testbed), other.role_on(testbed))) for testbed in named)
+        return replace(self, role=role, testbeds=tuple(each for each in roles if each[1] > role))
 
 
 ANONYMOUS = User("nobody", Role.VIEWER, signed_in=False)
@@ -67,6 +92,11 @@ class Person:
 
     name: str
     groups: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name, and the groups as ``group:NAME``: what settings and grants contain."""
+        return frozenset({self.name, *(GROUP + group for group in self.groups)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +111,23 @@ class Roles:
         """Return the roles of the settings."""
         return cls(frozenset(settings.admins), frozenset(settings.editors))
 
-    def user(self, person: Person) -> User:
-        """Return a person as a user with the highest role of the name and the groups."""
-        names = {person.name, *(GROUP + group for group in person.groups)}
-        if names & self.admins:
-            return User(person.name, Role.ADMIN)
-        return User(person.name, Role.EDITOR if names & self.editors else Role.VIEWER)
+    def user(self, person: Person, grants: Sequence[Grant] = ()) -> User:
+        """Return a person as a user with the highest roles of the name and the groups.
+
+        :param grants: those of the person.
+        """
+        roles = {grant.testbed: Role.VIEWER for grant in grants} | {ALL_TESTBEDS: self._role(person)}
+        for grant in grants:
+            roles[grant.testbed] = max(roles[grant.testbed], Role.of(grant.role))
+        everywhere = roles.pop(ALL_TESTBEDS)
+        higher = tuple(sorted((testbed, role) for testbed, role in roles.items() if role > everywhere))
+        return User(person.name, everywhere, testbeds=higher)
+
+    def _role(self, person: Person) -> Role:
+        """Return the role that the settings give to a person."""
+        if person.names & self.admins:
+            return Role.ADMIN
+        return Role.EDITOR if person.names & self.editors else Role.VIEWER
 
 
 def is_name(text: str) -> bool:

@@ -99,6 +99,9 @@ class Myself(BaseModel):
 
     name: str
     role: RoleName
+    """The role on all testbeds."""
+    testbeds: dict[str, RoleName]
+    """Testbeds on which the user has a higher role."""
     signed_in: bool
 
 
@@ -214,7 +217,12 @@ def revoke(
 @router.get("/me", response_model=Myself)
 def me(request: Request, user: Viewer) -> Response:
     """Show the name and the role of the user of the request."""
-    model = Myself(name=user.name, role=cast("RoleName", user.role.title), signed_in=user.signed_in)
+    model = Myself(
+        name=user.name,
+        role=cast("RoleName", user.role.title),
+        testbeds={testbed: cast("RoleName", role.title) for testbed, role in user.testbeds},
+        signed_in=user.signed_in,
+    )
     return page(request, "me.html", model, title="Your account", headers=_NO_STORE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -11,7 +12,7 @@ from starlette.responses import RedirectResponse
 
 from perftrend.analysis.cluster import TriageStatus
 from perftrend.dashboard import links
-from perftrend.dashboard.auth import Editor, Viewer
+from perftrend.dashboard.auth import TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.clusters import clustering
 from perftrend.dashboard.clusters.models import (
     LARGEST_NUMBER,
@@ -104,9 +105,10 @@ def clusters(
 @router.post(
     "/clusters", response_model=ClusteringView, status_code=202, openapi_extra=body_of(ClusteringRequest)
 )
-def cluster_now(request: Request, site: Context, user: Editor, wanted: TheRequest) -> Response:
+def cluster_now(request: Request, site: Context, user: TestbedEditor, wanted: TheRequest) -> Response:
     """Request a clustering of a testbed, or join the one that is waiting or running."""
     clustering.validate_request(site, wanted.testbed, wanted.chosen)
+    require_editor(user, [wanted.testbed])
     task, is_new = site.store.clusterings.request(wanted.testbed, wanted.chosen.model_dump(), user.name)
     model = clustering_view(task, joined=not is_new)
     query = urlencode({"testbed": wanted.testbed, "joined": not is_new})
@@ -131,8 +133,9 @@ def progress(
 
 
 @router.post("/clusters/cancel", response_model=ClusteringView, openapi_extra=body_of(Cancellation))
-def cancel(request: Request, site: Context, user: Editor, wanted: TheCancellation) -> Response:
+def cancel(request: Request, site: Context, user: TestbedEditor, wanted: TheCancellation) -> Response:
     """Cancel the clustering of a testbed, if it is waiting or running."""
+    require_editor(user, [wanted.testbed])
     task = site.store.clusterings.cancel(wanted.testbed, user.name)
     model = clustering_view(_require_clustering(wanted.testbed, task))
     return done(request, f"/clusters/progress?{urlencode({'testbed': wanted.testbed})}", model)
@@ -144,8 +147,9 @@ def cancel(request: Request, site: Context, user: Editor, wanted: TheCancellatio
     responses=_CONFLICT,
     openapi_extra=body_of(ClusterEdits),
 )
-def triage(request: Request, site: Context, user: Editor, edits: TheEdits) -> Response:
+def triage(request: Request, site: Context, user: TestbedEditor, edits: TheEdits) -> Response:
     """Edit several clusters: all of them, or none if one was changed meanwhile."""
+    _check_editor(site, user, edits.clusters)
     triaged = site.store.clusters.triage(
         edits.clusters, status=edits.status, message=edits.message, user=user.name
     )
@@ -153,15 +157,17 @@ def triage(request: Request, site: Context, user: Editor, edits: TheEdits) -> Re
 
 
 @router.get("/clusters/reset", response_model=ResetPage)
-def confirm_reset(request: Request, site: Context, _: Editor, testbed: Testbed = "") -> Response:
+def confirm_reset(request: Request, site: Context, user: TestbedEditor, testbed: Testbed = "") -> Response:
     """Return the number of clusters that a reset would delete."""
+    require_editor(user, [testbed])
     return page(request, "clusters_reset.html", _reset_page(site, testbed), title="Reset clusters")
 
 
 @router.post("/clusters/reset", response_model=ResetPage, openapi_extra=body_of(Reset))
-def reset(request: Request, site: Context, user: Editor, wanted: TheReset) -> Response:
+def reset(request: Request, site: Context, user: TestbedEditor, wanted: TheReset) -> Response:
     """Delete all clusters that are not bugs."""
     before = _reset_page(site, wanted.testbed)
+    require_editor(user, [wanted.testbed])
     if not wanted.confirm:
         raise HTTPException(
             400, "a reset deletes all clusters except bugs; select the check box, or send confirm"
@@ -199,8 +205,11 @@ def cluster(
 @router.post(
     "/clusters/{identity}", response_model=EditedClusters, responses=_CONFLICT, openapi_extra=body_of(Edit)
 )
-def edit(request: Request, site: Context, user: Editor, identity: Identity, wanted: TheEdit) -> Response:
+def edit(
+    request: Request, site: Context, user: TestbedEditor, identity: Identity, wanted: TheEdit
+) -> Response:
     """Edit a cluster."""
+    _check_editor(site, user, [identity])
     triaged = site.store.clusters.triage(
         {identity: wanted.version}, status=wanted.status, message=wanted.message, user=user.name
     )
@@ -214,12 +223,18 @@ def explore(site: Context, _: Viewer, identity: Identity) -> RedirectResponse:
 
 
 @router.post("/clusters/{identity}/explore", status_code=303, response_class=RedirectResponse)
-def explore_all(site: Context, user: Editor, identity: Identity) -> RedirectResponse:
+def explore_all(site: Context, user: TestbedEditor, identity: Identity) -> RedirectResponse:
     """Save the traces of a cluster as a shortcut, at most the 1000 nearest, and redirect to its plot."""
     stored = _one(site, identity)
+    require_editor(user, [stored.testbed])
     ids = ids_of(site, [name for name, _ in stored.members[:MOST_TRACES]])
     shortcut = site.store.shortcuts.save(links.fit_shortcut(ids), user=user.name)
     return RedirectResponse(f"/?{urlencode({'testbed': stored.testbed, 'shortcut': shortcut})}", 303)
+
+
+def _check_editor(site: AppContext, user: User, clusters: Iterable[int]) -> None:
+    """Check that a user may change clusters; those that do not exist are reported later."""
+    require_editor(user, site.store.clusters.testbeds(clusters))
 
 
 def _answer(

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.ratios import AGGREGATES, WITHOUT
-from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.compare import gerrit_post
-from perftrend.dashboard.compare.comparison import PairComparison, compare_sides
+from perftrend.dashboard.compare.comparison import PairComparison, compare_sides, select_traces
 from perftrend.dashboard.compare.csv_export import as_csv
 from perftrend.dashboard.compare.gerrit_post import message
 from perftrend.dashboard.compare.models import (
@@ -53,6 +53,7 @@ from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
+from perftrend.store.grants import ALL_TESTBEDS
 
 router = APIRouter()
 
@@ -87,7 +88,7 @@ def compare(
         status=_status(request, model),
         requested=requested,
         sorts=(*AGGREGATES, BY_NAME),
-        may_post=user.role >= Role.EDITOR,
+        may_post=user.highest >= Role.EDITOR,
         gerrit=site.settings.gerrit.url,
         narrowed=query_link_builder(requested),
         row_of=rows_of(requested),
@@ -121,12 +122,13 @@ def table_csv(site: Context, _: Viewer, requested: TheQuestion) -> Response:
 def preview(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     requested: Annotated[MessageQuestion, Query()],
 ) -> Response:
     """Return the exact message that would be posted in Gerrit."""
     _require_whole(requested)
     comparison = compare_sides(site, requested)
+    _check_editor(site, user, requested, comparison)
     text = message(comparison, ratio=requested.ratio, user=user.name, link=_link(site, requested))
     return _render_preview(request, requested, _preview(site, comparison, text, requested.change))
 
@@ -135,13 +137,14 @@ def preview(
 def post_message(
     request: Request,
     site: Context,
-    user: Editor,
+    user: TestbedEditor,
     requested: TheQuestion,
     wanted: Annotated[ToPost, Depends(parse_body(ToPost))],
 ) -> Response:
     """Post the message in Gerrit, if it still equals the preview."""
     _require_whole(requested)
     comparison = compare_sides(site, requested)
+    _check_editor(site, user, requested, comparison)
     link = _link(site, requested)
     text = message(comparison, ratio=requested.ratio, user=user.name, link=link)
     again = _preview(site, comparison, text, wanted.change)
@@ -156,6 +159,16 @@ def post_message(
         return _render_preview(request, requested, model, status=HTTPStatus.BAD_GATEWAY)
     notice = urlencode({"posted": posted.change})
     return done(request, f"{_PATH}?{requested.but(first=0, row='')}&{notice}", posted)
+
+
+def _check_editor(site: AppContext, user: User, requested: Question, comparison: PairComparison) -> None:
+    """Check that a user may post a comparison: as an editor of all testbeds that it contains."""
+    if comparison.patch is not None:
+        require_editor(user, [comparison.patch.test.testbed])
+        return
+    now = site.catalog.now()
+    rows = select_traces(now, requested.q).tolist()
+    require_editor(user, {now.stored[row].key.as_dict().get("testbed", ALL_TESTBEDS) for row in rows})
 
 
 def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[ChoiceEntry]:

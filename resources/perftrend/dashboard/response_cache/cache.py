@@ -82,8 +82,8 @@ class ResponseCache:
         await answer.send(request, PlaceholderUser(identity, self._authenticator), send)
 
     async def _identity(self, request: Request) -> Identity:
-        """Return the identity of the user; only sessions need the store, and therefore a thread."""
-        if "cookie" in request.headers:
+        """Return the identity of the user; reading the store needs a thread."""
+        if self._authenticator.needs_store(request):
             return await run_in_threadpool(identity_of, request)
         return identity_of(request)
 

@@ -75,6 +75,7 @@ class Reader:
     """The properties of a user that a cached response may depend on, without the identity."""
 
     role: Role
+    testbeds: tuple[tuple[str, Role], ...]
     signed_in: bool
     has_forms: bool
     """Whether the user's forms have a token."""
@@ -89,6 +90,7 @@ class Reader:
         is_here = is_loopback(request.scope.get("perftrend.client", ""))
         return cls(
             role=identity.user.role,
+            testbeds=identity.user.testbeds,
             signed_in=identity.user.signed_in,
             has_forms=bool(identity.bound),
             has_session=identity.session is not None,
@@ -99,7 +101,7 @@ class Reader:
     def identity(self) -> Identity:
         """An anonymous identity with these properties."""
         return Identity(
-            User(NAME, self.role, signed_in=self.signed_in),
+            User(NAME, self.role, signed_in=self.signed_in, testbeds=self.testbeds),
             bound=NAME if self.has_forms else "",
             session=_SESSION if self.has_session else None,
         )

@@ -87,7 +87,7 @@ function showChosen() {
 
 function choose(item, on) {
   const box = item.querySelector("input[form=bulk]");
-  box.checked = on;
+  box.checked = on && !box.disabled;
   showChosen();
 }
 

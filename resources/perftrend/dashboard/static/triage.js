@@ -61,8 +61,9 @@ async function send(url, body) {
 }
 
 function choose(row, on) {
-  row.querySelector("input[type=checkbox]").checked = on;
-  row.classList.toggle("chosen", on);
+  const box = row.querySelector("input[type=checkbox]");
+  box.checked = on && !box.disabled;
+  row.classList.toggle("chosen", box.checked);
   showChosen();
 }
 

@@ -249,6 +249,8 @@ class OverrideView(BaseModel):
 
     trace: str
     name: str
+    testbed: str
+    """Empty: the trace is no longer in the store."""
     change_percent: float | None
     confidence_percent: float | None
     muted_until: datetime | None

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from perftrend.analysis.formula import Query as TraceQuery
 from perftrend.analysis.formula import Term
 from perftrend.analysis.query import parse
-from perftrend.dashboard.auth import Editor, Role, User, Viewer
+from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
@@ -31,6 +31,8 @@ from perftrend.dashboard.triage.notifications import delivery_problem, name_of
 from perftrend.errors import UsageError
 from perftrend.store.alerts import Alert, Override, Rules
 from perftrend.store.edits import EditResult
+from perftrend.store.grants import ALL_TESTBEDS
+from perftrend.store.tiles import StoredTrace
 
 router = APIRouter()
 
@@ -63,13 +65,14 @@ def alerts(request: Request, site: Context, user: Viewer) -> Response:
     """Return all alerts."""
     model = AlertList(alerts=[_view(site, alert, user) for alert in site.store.alerts.all()])
     return page(
-        request, "alerts.html", model, title="Alerts", may_edit=user.role >= Role.EDITOR, rules=_empty()
+        request, "alerts.html", model, title="Alerts", may_create=user.highest >= Role.EDITOR, rules=_empty()
     )
 
 
 @router.post("/alerts", status_code=201, response_model=AlertView, openapi_extra=body_of(AlertRules))
-def make(request: Request, site: Context, user: Editor, rules: TheRules) -> Response:
+def make(request: Request, site: Context, user: TestbedEditor, rules: TheRules) -> Response:
     """Create an alert."""
+    require_editor(user, _scope(rules.rules))
     made = site.store.alerts.add(rules.rules, user=user.name)
     return done(request, f"/alerts/{made.identity}", _view(site, made, user), status=201)
 
@@ -87,13 +90,16 @@ def alert(
 ) -> Response:
     """Return one alert with its overrides; for editors, the page contains the edit form."""
     found = _one(site, identity)
+    testbeds = _testbeds(site, found.rules)
     return page(
         request,
         "alert.html",
         _detail(site, found, user),
         title=found.rules.name,
-        may_edit=user.role >= Role.EDITOR,
-        testbeds=_testbeds(site, found.rules),
+        may_edit=_may_edit(user, found),
+        may_override=user.highest >= Role.EDITOR,
+        testbeds=testbeds,
+        tested=[each for each in testbeds if user.may_edit(each)],
         dry_run=dry_runs_of(request).newest(identity),
         activity=site.store.activity.newest(50, found.subject),
         trace=trace,
@@ -103,8 +109,11 @@ def alert(
 @router.post(
     "/alerts/{identity}", response_model=AlertDetail, responses=_CONFLICT, openapi_extra=body_of(EditedAlert)
 )
-def edit(request: Request, site: Context, user: Editor, identity: Identity, rules: TheEdit) -> Response:
+def edit(
+    request: Request, site: Context, user: TestbedEditor, identity: Identity, rules: TheEdit
+) -> Response:
     """Change an alert."""
+    require_editor(user, _scope(_one(site, identity).rules) | _scope(rules.rules))
     outcome = site.store.alerts.edit(identity, rules.rules, version=rules.version, user=user.name)
     return _answer(request, site, user, outcome, identity=identity, wanted=rules)
 
@@ -115,8 +124,11 @@ def edit(request: Request, site: Context, user: Editor, identity: Identity, rule
     responses=_CONFLICT,
     openapi_extra=body_of(DeletedAlert),
 )
-def delete(request: Request, site: Context, user: Editor, identity: Identity, body: TheDeletion) -> Response:
+def delete(
+    request: Request, site: Context, user: TestbedEditor, identity: Identity, body: TheDeletion
+) -> Response:
     """Delete an alert; the items that it found remain."""
+    require_editor(user, _scope(_one(site, identity).rules))
     outcome = site.store.alerts.delete(identity, version=body.version, user=user.name)
     return _answer(request, site, user, outcome, identity=identity, back="/alerts")
 
@@ -128,10 +140,12 @@ def delete(request: Request, site: Context, user: Editor, identity: Identity, bo
     openapi_extra=body_of(OverrideEdit),
 )
 def override(
-    request: Request, site: Context, user: Editor, identity: Identity, body: TheOverride
+    request: Request, site: Context, user: TestbedEditor, identity: Identity, body: TheOverride
 ) -> Response:
     """Set other thresholds for one trace or one test, or mute it until a date."""
-    found = [body.override(identity, trace, user.name) for trace in _overridden(site, body)]
+    traces = _overridden(site, body)
+    require_editor(user, {_testbed_of(trace) for trace in traces})
+    found = [body.override(identity, trace.hash, user.name) for trace in traces]
     outcome = site.store.alerts.override(*found, version=body.version, user=user.name)
     return _answer(request, site, user, outcome, identity=identity)
 
@@ -139,10 +153,16 @@ def override(
 @router.post(
     "/alerts/{identity}/dry-run", status_code=202, response_model=DryRun, openapi_extra=body_of(DryRunRequest)
 )
-def begin_dry_run(
-    request: Request, site: Context, _: Editor, identity: Identity, runs: TheDryRuns, body: TheDryRun
+def begin_dry_run(  # noqa: PLR0917 - FastAPI passes each by name
+    request: Request,
+    site: Context,
+    user: TestbedEditor,
+    identity: Identity,
+    runs: TheDryRuns,
+    body: TheDryRun,
 ) -> Response:
     """Start a dry run of an alert over the newest nights; no messages are sent."""
+    require_editor(user, [body.testbed])
     begun = runs.begin(site, _one(site, identity), body.testbed, nights=body.nights)
     return done(request, f"/alerts/{identity}/dry-run", begun, status=202, testbed=body.testbed)
 
@@ -194,17 +214,33 @@ def _answer(
     )  # fmt: skip
 
 
-def _overridden(site: AppContext, body: OverrideEdit) -> list[str]:
-    """Return the hashes of the traces that an override applies to."""
+def _scope(rules: Rules) -> frozenset[str]:
+    """Return the testbeds that an alert can watch, also in the future; an empty name is all testbeds."""
+    try:
+        return parse(rules.query).values_of("testbed") or frozenset({ALL_TESTBEDS})
+    except UsageError:
+        return frozenset({ALL_TESTBEDS})
+
+
+def _may_edit(user: User, alert: Alert) -> bool:
+    return all(map(user.may_edit, _scope(alert.rules)))
+
+
+def _testbed_of(trace: StoredTrace) -> str:
+    return trace.key.as_dict().get("testbed", ALL_TESTBEDS)
+
+
+def _overridden(site: AppContext, body: OverrideEdit) -> list[StoredTrace]:
+    """Return the traces that an override applies to."""
     now = site.catalog.now()
     trace = now.by_hash.get(body.trace)
     if trace is None:
         raise UsageError(f"the store has no trace {body.trace}; copy the hash from the page of an item")
     test = {name: value for name, value in trace.key.as_dict().items() if name in {"testbed", "test"}}
     if body.scope == "trace" or "test" not in test:
-        return [trace.hash]
+        return [trace]
     rows = now.table.rows(TraceQuery(tuple(Term(name, value) for name, value in test.items())))
-    return [now.stored[row].hash for row in rows]
+    return [now.stored[row] for row in rows]
 
 
 def _one(site: AppContext, identity: int) -> Alert:
@@ -220,7 +256,7 @@ def _view(site: AppContext, alert: Alert, user: User) -> AlertView:
     except UsageError:
         traces = None
     problem = delivery_problem(site.settings, alert.rules.action)
-    return AlertView.of(alert, traces, problem=problem, with_target=user.role >= Role.EDITOR)
+    return AlertView.of(alert, traces, problem=problem, with_target=_may_edit(user, alert))
 
 
 def _detail(site: AppContext, alert: Alert, user: User) -> AlertDetail:
@@ -235,6 +271,7 @@ def _override(site: AppContext, override: Override) -> OverrideView:
     return OverrideView(
         trace=override.trace,
         name=name_of(trace.key) if trace else "",
+        testbed=_testbed_of(trace) if trace else ALL_TESTBEDS,
         change_percent=None if override.change is None else round(100 * override.change, 10),
         confidence_percent=None if override.confidence is None else round(100 * override.confidence, 10),
         muted_until=override.muted_until,
@@ -251,7 +288,7 @@ def _testbeds(site: AppContext, rules: Rules) -> list[str]:
         rows = now.table.rows(parse(rules.query))
     except UsageError:
         return []
-    return sorted({now.stored[row].key.as_dict().get("testbed", "") for row in rows} - {""})
+    return sorted({_testbed_of(now.stored[row]) for row in rows} - {ALL_TESTBEDS})
 
 
 def _empty() -> dict[str, Any]:

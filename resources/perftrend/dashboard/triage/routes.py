@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from starlette.responses import RedirectResponse
 
 from perftrend.dashboard import links
-from perftrend.dashboard.auth import Editor, Role, Viewer
+from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
@@ -73,7 +73,7 @@ def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[Item
         "triage.html",
         model,
         title="Triage",
-        may_edit=user.role >= Role.EDITOR,
+        may_edit=user.highest >= Role.EDITOR,
         sparklines={} if not found else sparklines(site, found),
         testbeds=site.store.tiles.testbeds(),
         owners=items.owners(),
@@ -84,8 +84,9 @@ def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[Item
 
 
 @router.post("/triage", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(ItemEdits))
-def edit_items(request: Request, site: Context, user: Editor, body: TheEdits) -> Response:
+def edit_items(request: Request, site: Context, user: TestbedEditor, body: TheEdits) -> Response:
     """Edit items: all of them, or none if one was changed meanwhile."""
+    _check_editor(site, user, body.items)
     edits = [TriageEdit(item, version, body.status, body.message) for item, version in body.items.items()]
     outcome = site.store.alerts.items.triage(edits, user=user.name)
     wanted = {"status": body.status} | ({} if body.message is None else {"message": body.message})
@@ -93,8 +94,9 @@ def edit_items(request: Request, site: Context, user: Editor, body: TheEdits) ->
 
 
 @router.post("/triage/undo", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(Undo))
-def undo(request: Request, site: Context, user: Editor, body: TheUndo) -> Response:
+def undo(request: Request, site: Context, user: TestbedEditor, body: TheUndo) -> Response:
     """Undo the last edit of items."""
+    _check_editor(site, user, body.items)
     outcome = site.store.alerts.items.undo(body.items, user=user.name)
     return _answer(request, site, outcome, body.back, {})
 
@@ -107,9 +109,9 @@ def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Re
     return page(
         request,
         "triage-item.html",
-        item_detail(site, item, may_edit=user.role >= Role.EDITOR),
+        item_detail(site, item, may_edit=user.may_edit(item.testbed)),
         title=f"Item {identity}",
-        may_edit=user.role >= Role.EDITOR,
+        may_edit=user.may_edit(item.testbed),
         sparkline=sparklines(site, [item]).get(identity),
     )
 
@@ -124,6 +126,11 @@ def explore(site: Context, user: Viewer, identity: Identity) -> RedirectResponse
         return RedirectResponse(found.url, 303)
     shortcut = site.store.shortcuts.save(links.fit_shortcut(found.ids), user=user.name)
     return RedirectResponse(links.of_plot(shortcut=shortcut), 303)
+
+
+def _check_editor(site: AppContext, user: User, items: Iterable[int]) -> None:
+    """Check that a user may change items; those that do not exist are reported later."""
+    require_editor(user, site.store.alerts.items.testbeds(items))
 
 
 def _one(site: AppContext, identity: int) -> Item:

@@ -210,6 +210,11 @@ class Items:
         with read_transaction(self._engine) as connection:
             return next(iter(_by_identity(connection, [identity]).values()), None)
 
+    def testbeds(self, identities: Iterable[int]) -> set[str]:
+        """Return the testbeds of items; those that do not exist are omitted."""
+        with read_transaction(self._engine) as connection:
+            return {item.testbed for item in _by_identity(connection, list(identities)).values()}
+
     def find_related(self, item: Item, *, limit: int) -> list[Item]:
         """Return the items of other testbeds that the same commit may explain, the largest change first.
 

@@ -151,3 +151,22 @@ def test_a_trace_fits_the_query_of_its_own_parameters(parameters: dict[str, str]
 
     assert parse_query(str(query)).matches(parameters, lambda *_: False)
     assert not query.matches(changed, lambda *_: True)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("", None),
+        ("metric=mrr", None),
+        ("testbed=a", {"a"}),
+        ("testbed=a&metric=mrr&testbed=b", {"a", "b"}),
+        ("testbed=a&testbed!=a", {"a"}),
+        ("testbed!=a", None),
+        ("testbed?!=a", None),
+        ("testbed=~a", None),
+        ("testbed=a&testbed=~b", None),
+        ("testbed=%61", {"a"}),
+    ],
+)
+def test_values_of_a_parameter_that_can_match(text: str, values: set[str] | None) -> None:
+    assert values == parse_query(text).values_of("testbed")

@@ -82,7 +82,7 @@ def test_person_signs_in_and_comes_to_the_page_that_they_wanted(browser: TestCli
     answer = sign_in(browser, idp, "/runs?last=5")
 
     assert (303, "/runs?last=5") == (answer.status_code, answer.headers["location"])
-    assert {"name": "alice", "role": "editor", "signed_in": True} == me(browser)
+    assert {"name": "alice", "role": "editor", "signed_in": True, "testbeds": {}} == me(browser)
 
 
 def test_groups_give_roles(browser: TestClient, idp: Idp) -> None:
@@ -333,13 +333,13 @@ def test_who_is_no_longer_in_the_lists_loses_the_role_at_once(
     with opened(AppContext.of(settings_with(editors=()), store), idp) as later:
         later.cookies.set(SESSION, browser.cookies[SESSION])
 
-        assert {"name": "alice", "role": "viewer", "signed_in": True} == me(later)
+        assert {"name": "alice", "role": "viewer", "signed_in": True, "testbeds": {}} == me(later)
 
 
 def test_public_dashboard_is_read_by_everybody_and_changed_by_nobody(idp: Idp, store: Store) -> None:
     with opened(AppContext.of(settings_with(public=True), store), idp) as reader:
         assert 200 == reader.get("/runs", headers=HTML).status_code
-        assert {"name": "nobody", "role": "viewer", "signed_in": False} == me(reader)
+        assert {"name": "nobody", "role": "viewer", "signed_in": False, "testbeds": {}} == me(reader)
         assert 'href="/sign-in?next=/runs%3Flast%3D5"' in reader.get("/runs?last=5", headers=HTML).text
         assert 303 == reader.get("/users", headers=HTML).status_code
         assert 401 == reader.post("/users/tokens", json={"name": "x"}, headers=JSON).status_code

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.dashboard.auth.roles import Person, Role, Roles, User, is_name
+from perftrend.store.grants import Grant
 
 ROLES = Roles(admins=frozenset({"ada", "group:ops"}), editors=frozenset({"eva", "group:perf"}))
 
@@ -24,6 +27,71 @@ ROLES = Roles(admins=frozenset({"ada", "group:ops"}), editors=frozenset({"eva", 
 )
 def test_greatest_role_counts(person: Person, role: Role) -> None:
     assert User(person.name, role) == ROLES.user(person)
+
+
+def grant(person: str, testbed: str, role: str) -> Grant:
+    return Grant(1, person, testbed, role, datetime.now(UTC), "ada", 1)
+
+
+@pytest.mark.parametrize(
+    ("person", "grants", "role", "testbeds"),
+    [
+        (Person("otto"), [("otto", "a", "editor")], Role.VIEWER, {"a": Role.EDITOR}),
+        (Person("otto"), [("otto", "", "editor")], Role.EDITOR, {}),
+        (Person("otto"), [("otto", "", "editor"), ("otto", "a", "editor")], Role.EDITOR, {}),
+        (Person("otto"), [("otto", "", "editor"), ("otto", "a", "admin")], Role.EDITOR, {"a": Role.ADMIN}),
+        (
+            Person("otto", ("x",)),
+            [("group:x", "a", "admin"), ("otto", "a", "editor"), ("otto", "b", "editor")],
+            Role.VIEWER,
+            {"a": Role.ADMIN, "b": Role.EDITOR},
+        ),
+        (Person("eva"), [("eva", "a", "admin"), ("eva", "b", "editor")], Role.EDITOR, {"a": Role.ADMIN}),
+        (Person("ada"), [("ada", "a", "editor"), ("ada", "", "editor")], Role.ADMIN, {}),
+    ],
+)
+def test_grants_add_to_the_roles_of_the_settings(
+    person: Person, grants: list[tuple[str, str, str]], role: Role, testbeds: dict[str, Role]
+) -> None:
+    user = ROLES.user(person, [grant(*each) for each in grants])
+
+    assert (role, testbeds) == (user.role, dict(user.testbeds))
+
+
+def test_role_on_a_testbed_is_the_own_one_or_that_on_all() -> None:
+    user = User("otto", Role.EDITOR, testbeds=(("a", Role.ADMIN),))
+
+    assert [Role.ADMIN, Role.EDITOR, Role.EDITOR] == [user.role_on(each) for each in ("a", "b", "")]
+    assert Role.ADMIN == user.highest
+    assert [False, True] == [
+        User("otto", Role.VIEWER, testbeds=(("a", Role.EDITOR),)).may_edit(each) for each in ("", "a")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "role", "testbeds"),
+    [
+        (User("x", Role.ADMIN), User("y", Role.EDITOR), Role.EDITOR, {}),
+        (
+            User("x", Role.EDITOR),
+            User("y", Role.VIEWER, testbeds=(("a", Role.ADMIN),)),
+            Role.VIEWER,
+            {"a": Role.EDITOR},
+        ),
+        (
+            User("x", Role.VIEWER, testbeds=(("a", Role.ADMIN), ("b", Role.EDITOR))),
+            User("y", Role.VIEWER, testbeds=(("b", Role.ADMIN),)),
+            Role.VIEWER,
+            {"b": Role.EDITOR},
+        ),
+    ],
+)
+def test_limited_user_has_what_both_have(
+    one: User, other: User, role: Role, testbeds: dict[str, Role]
+) -> None:
+    limited = one.limit_to(other)
+
+    assert ("x", role, testbeds) == (limited.name, limited.role, dict(limited.testbeds))
 
 
 def test_name_of_a_group_is_no_way_to_its_role() -> None:

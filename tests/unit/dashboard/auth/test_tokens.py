@@ -125,7 +125,7 @@ def test_admin_makes_a_token_and_sees_it_once(admin: TestClient, client: TestCli
     assert found is not None
     assert "nightly &lt;b&gt;" in page.text
     bearer = {**JSON, "Authorization": f"Bearer {found[1]}"}
-    assert {"name": "token nightly <b>", "role": "editor", "signed_in": True} == client.get(
+    assert {"name": "token nightly <b>", "role": "editor", "signed_in": True, "testbeds": {}} == client.get(
         "/me", headers=bearer
     ).json()
     assert found[1] not in admin.get("/users").text

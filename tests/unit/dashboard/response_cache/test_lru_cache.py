@@ -9,7 +9,7 @@ from perftrend.dashboard.response_cache.answers import Answer
 from perftrend.dashboard.response_cache.cache import OVERHEAD, CachedResponse, DataVersion, LruCache
 from perftrend.dashboard.response_cache.cache_key import CacheKey, Reader
 
-READER = Reader(Role.VIEWER, signed_in=False, has_forms=False, has_session=False, is_here=False)
+READER = Reader(Role.VIEWER, testbeds=(), signed_in=False, has_forms=False, has_session=False, is_here=False)
 ROOM = 100 * OVERHEAD
 
 
