@@ -18,7 +18,7 @@ import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import health, openapi, runs, static
-from perftrend.dashboard.auth import Authenticator, session_routes
+from perftrend.dashboard.auth import Authenticator, grant_routes, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
 from perftrend.dashboard.background_priority import RequestPriority
@@ -55,6 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
     ingestions.router,
     users.router,
+    grant_routes.router,
     session_routes.router,
 )
 """The routers of all pages, and of what all pages share."""

@@ -74,6 +74,10 @@ class User:
         """Return whether the user may change the data of a testbed; of all of them if the name is empty."""
         return self.role_on(testbed) >= Role.EDITOR
 
+    def may_administer(self, testbed: str = ALL_TESTBEDS) -> bool:
+        """Return whether the user may grant roles on a testbed; on all of them if the name is empty."""
+        return self.role_on(testbed) >= Role.ADMIN
+
     def limit_to(self, other: User) -> User:
         """Return the user with those roles only that another one has, too."""
         role = min(self.role, other.role)

@@ -17,12 +17,14 @@ from perftrend.dashboard.auth import (
     ANONYMOUS,
     Admin,
     Authenticator,
+    TestbedAdmin,
     User,
     Viewer,
     authenticator_of,
     current_user,
 )
 from perftrend.dashboard.auth.authorization import identity_of
+from perftrend.dashboard.auth.grant_routes import GrantEntry
 from perftrend.dashboard.auth.oidc import HOME, Provider, SignInRefusedError
 from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role
 from perftrend.dashboard.auth.tokens import LONGEST_DAYS, new_token
@@ -31,6 +33,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_jso
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ServiceError
 from perftrend.store.activity import ActivityEntry
+from perftrend.store.grants import subject_of
 from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
@@ -90,8 +93,10 @@ class Users(BaseModel):
     admins: list[str]
     """Names, and groups as ``group:NAME``; users who sign in and are not in a list are viewers."""
     editors: list[str]
+    grants: list[GrantEntry]
+    """Roles that admins granted in addition to the settings, by person and testbed."""
     tokens: list[TokenEntry]
-    """Newest first."""
+    """Newest first; empty for admins of single testbeds."""
 
 
 class Myself(BaseModel):
@@ -183,9 +188,17 @@ def signed_out(request: Request) -> Response:
 
 
 @router.get("/users", response_model=Users)
-def users(request: Request, site: Context, _: Admin) -> Response:
+def users(request: Request, site: Context, admin: TestbedAdmin) -> Response:
     """List the users with a role, and the API tokens."""
-    return _page(request, site)
+    return page(
+        request,
+        "users.html",
+        _users(site, admin),
+        title="Users",
+        longest_days=LONGEST_DAYS,
+        subject_of=subject_of,
+        testbeds=[each for each in site.store.tiles.testbeds() if admin.may_administer(each)],
+    )
 
 
 @router.post("/users/tokens", response_model=MadeToken, status_code=201, openapi_extra=body_of(NewToken))
@@ -211,7 +224,7 @@ def revoke(
     if site.store.tokens.find(key) is None:
         raise HTTPException(404, f"token {key} does not exist")
     site.store.tokens.revoke(key, admin.name, datetime.now(UTC))
-    return done(request, "/users", _users(site))
+    return done(request, "/users", _users(site, admin))
 
 
 @router.get("/me", response_model=Myself)
@@ -285,17 +298,14 @@ def _end_session(request: Request, authenticator: Authenticator) -> None:
         authenticator.sessions.end([session.key])
 
 
-def _page(request: Request, site: AppContext) -> Response:
-    return page(request, "users.html", _users(site), title="Users", longest_days=LONGEST_DAYS)
-
-
-def _users(site: AppContext) -> Users:
+def _users(site: AppContext, admin: User) -> Users:
     settings, now = site.settings.dashboard, datetime.now(UTC)
     return Users(
         public=settings.public,
         admins=sorted(settings.admins),
         editors=sorted(settings.editors),
-        tokens=[_entry(token, now) for token in site.store.tokens.all()],
+        grants=[GrantEntry.of(each) for each in site.store.grants.all()],
+        tokens=[_entry(token, now) for token in site.store.tokens.all()] if admin.may_administer() else [],
     )
 
 

@@ -49,6 +49,8 @@ ELSEWHERE = {
 """Routes that change nothing of a testbed, with the reason."""
 FOR_ADMINS = ("/sessions/end-all", "/users/tokens", "/users/tokens/{key}/revoke")
 """Routes that need an admin of all testbeds."""
+FOR_TESTBED_ADMINS = {"/users/grants", "/users/grants/{identity}", "/users/grants/{identity}/remove"}
+"""Routes that need an admin of the testbed; see ``test_grant_pages.py``."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,7 @@ def test_each_route_that_writes_is_decided_on(site: AppContext) -> None:
     """For a new route, add a request to ``WRITES``, or name the reason why it changes no testbed."""
     writing = {route.path for route in routes_of(make_app(site)) if not route.methods <= {"GET", "HEAD"}}
 
-    assert writing == {*WRITES, *ELSEWHERE, *FOR_ADMINS}
+    assert writing == {*WRITES, *ELSEWHERE, *FOR_ADMINS, *FOR_TESTBED_ADMINS}
 
 
 @pytest.mark.parametrize("path", WRITES)
