@@ -12,6 +12,7 @@ from perftrend import console
 from perftrend.cli import options
 from perftrend.dashboard import WORKS, AppContext, make_app, server, warm_up
 from perftrend.dashboard.auth import Role, notices
+from perftrend.dashboard.auth.roles import OPERATOR
 from perftrend.dashboard.auth.tokens import check, new_token
 from perftrend.dashboard.server import log_to
 from perftrend.settings import Settings
@@ -101,7 +102,7 @@ def create_token(settings: Settings, name: str, role: Role, *, days: int) -> str
     :raises PerftrendError: if the name or the duration is invalid, or the store cannot be written.
     """
     with Store.open(settings.store, migrate=False) as store:
-        return new_token(store.tokens, name=name, role=role, owner="command line", days=days)[1]
+        return new_token(store.tokens, name=name, role=role, owner=OPERATOR, days=days)[1]
 
 
 def _make_example(place: str) -> None:

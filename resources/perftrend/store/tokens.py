@@ -82,18 +82,23 @@ class Tokens:
             connection.execute(sa.update(tokens).where(own).values(groups=list(groups)))
 
     def revoke(self, key: str, user: str, moment: datetime) -> bool:
-        """Revoke a token, and record the user in the activity log.
+        """Revoke a token and those that it created, and record the user in the activity log.
 
         :returns: False if it does not exist or is revoked already; then nothing is changed.
         """
-        living = (tokens.c.key == key) & tokens.c.revoked.is_(None)
+        change = sa.update(tokens).where(tokens.c.revoked.is_(None)).values(revoked=moment, revoked_by=user)
         with write_transaction(self._engine) as connection:
-            name = connection.execute(sa.select(tokens.c.name).where(tokens.c.key == key)).scalar()
-            change = sa.update(tokens).where(living).values(revoked=moment, revoked_by=user)
-            if connection.execute(change).rowcount == 0:
-                return False
-            record(connection, user, "revoked", f"token {name}")
-            return True
+            is_done = False
+            wanted = [key]
+            while wanted:
+                one = wanted.pop()
+                name = connection.execute(sa.select(tokens.c.name).where(tokens.c.key == one)).scalar()
+                if connection.execute(change.where(tokens.c.key == one)).rowcount:
+                    record(connection, user, "revoked", f"token {name}")
+                    is_done = True
+                    created = sa.select(tokens.c.key).where(tokens.c.parent == one).order_by(tokens.c.key)
+                    wanted += connection.execute(created).scalars()
+            return is_done
 
 
 class Spent:

@@ -17,12 +17,13 @@ from perftrend.dashboard.auth.csrf import CsrfProtection
 from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
 from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User, is_name
 from perftrend.dashboard.auth.sessions import Sessions, UserSession, browser_of
-from perftrend.dashboard.auth.tokens import user_of
+from perftrend.dashboard.auth.tokens import find_token, user_of
 from perftrend.dashboard.metrics import Metrics
 from perftrend.dashboard.middleware.clients import Clients
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings
 from perftrend.store import Store
+from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class Identity:
     bound: str = ""
     """What the user's CSRF tokens are bound to; empty: the user has none."""
     session: UserSession | None = None
+    groups: tuple[str, ...] = ()
+    token: Token | None = None
     is_ambient: bool = True
     """Whether a browser adds the credentials by itself, as it does with cookies but not with API tokens."""
 
@@ -93,13 +96,14 @@ class Authenticator:
         """
         authorization = request.headers.get("authorization", "")
         if authorization.lower().startswith(_BEARER):
-            user = user_of(self._store.tokens, authorization[len(_BEARER) :].strip())
+            token = find_token(self._store.tokens, authorization[len(_BEARER) :].strip())
+            user = user_of(self._store.tokens, token, self.user_of) if token else None
             if user is None:
                 raise HTTPException(401, _WRONG_TOKEN, headers={"WWW-Authenticate": "Bearer"})
-            return Identity(user, is_ambient=False)
+            return Identity(user, token=token, is_ambient=False)
         person = self.proxies.person(request)
         if person is not None:
-            return Identity(self.user_of(person), f"proxy {person.name}")
+            return Identity(self.user_of(person), f"proxy {person.name}", groups=person.groups)
         return self._in_session(request)
 
     def needs_store(self, request: Request) -> bool:
@@ -128,6 +132,7 @@ class Authenticator:
 
     def sign_in(self, request: Request, response: Response, person: Person) -> UserSession:
         """Begin a session and set its cookie in a response."""
+        self._store.tokens.update_groups(person.name, person.groups)
         session = self.sessions.begin(
             person,
             browser=browser_of(request.headers.get("user-agent", "")),
@@ -158,7 +163,8 @@ class Authenticator:
         session = self.sessions.find(cookie) if cookie else None
         if session is None:
             return _ANONYMOUS
-        return Identity(self.user_of(session.person), session.bound, session)
+        person = session.person
+        return Identity(self.user_of(person), session.bound, session, groups=person.groups)
 
 
 class Proxies:

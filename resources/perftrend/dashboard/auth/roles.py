@@ -19,6 +19,8 @@ MAXIMUM_NAME = 200
 """Maximum length of a name."""
 
 TOKEN = "token "  # noqa: S105 - not a secret, but a prefix of names
+OPERATOR = "command line"
+"""The owner of tokens that are created without the dashboard."""
 _RESERVED = (TOKEN, GROUP)
 
 
@@ -141,5 +143,5 @@ def is_name(text: str) -> bool:
         and text.isprintable()
         and text == text.strip()
         and not text.startswith(_RESERVED)
-        and text != ANONYMOUS.name
+        and text not in {ANONYMOUS.name, OPERATOR}
     )

@@ -209,8 +209,15 @@ def make(
     wanted: Annotated[NewToken, Depends(parse_body(NewToken))],
 ) -> Response:
     """Create an API token. It is shown only in this response."""
+    identity = identity_of(request)
     token, text = new_token(
-        site.store.tokens, name=wanted.name, role=Role.of(wanted.role), owner=admin.name, days=wanted.days
+        site.store.tokens,
+        name=wanted.name,
+        role=Role.of(wanted.role),
+        owner=admin.name,
+        days=wanted.days,
+        groups=None if identity.token else identity.groups,
+        parent=identity.token,
     )
     made = MadeToken(token=text, entry=_entry(token, datetime.now(UTC)))
     return page(request, "token.html", made, title="New API token", status=201, headers=_NO_STORE)
@@ -220,7 +227,7 @@ def make(
 def revoke(
     request: Request, site: Context, admin: Admin, key: Annotated[str, Path(pattern="^[0-9a-f]{12}$")]
 ) -> Response:
-    """Revoke an API token. Revoking it again has no effect."""
+    """Revoke an API token, and those that it created. Revoking it again has no effect."""
     if site.store.tokens.find(key) is None:
         raise HTTPException(404, f"token {key} does not exist")
     site.store.tokens.revoke(key, admin.name, datetime.now(UTC))

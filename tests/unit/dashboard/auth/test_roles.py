@@ -108,7 +108,19 @@ def test_names_of_people_are_names(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " a", "a ", "a\nb", "a\r\nSet-Cookie: x", "\0", "x" * 201, "token nightly", "nobody", "\ud800"],
+    [
+        "",
+        " a",
+        "a ",
+        "a\nb",
+        "a\r\nSet-Cookie: x",
+        "\0",
+        "x" * 201,
+        "token nightly",
+        "nobody",
+        "command line",
+        "\ud800",
+    ],
 )
 def test_what_deceives_is_no_name(name: str) -> None:
     assert not is_name(name)

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.auth.roles import Role, User
-from perftrend.dashboard.auth.tokens import new_token, user_of
+from perftrend.dashboard.auth.roles import Person, Role, User
+from perftrend.dashboard.auth.tokens import find_token, new_token, user_of
 from perftrend.errors import UsageError
 from perftrend.store import Store
 from perftrend.store.schema import tokens
@@ -28,6 +28,17 @@ def made(store: Store, role: Role = Role.EDITOR, days: int = 90) -> tuple[Token,
     return new_token(store.tokens, name="nightly", role=role, owner="ada", days=days)
 
 
+def used(store: Store, text: str, owner: User | None = None) -> User | None:
+    """Return the user of a request with a token, whose owner has the given roles now."""
+
+    def user_of_person(person: Person) -> User:
+        assert owner is not None
+        return replace(owner, name=person.name)
+
+    token = find_token(store.tokens, text)
+    return user_of(store.tokens, token, user_of_person) if token else None
+
+
 def changed(store: Store, key: str, **columns: Any) -> None:
     with store._engine.begin() as connection:
         connection.execute(sa.update(tokens).where(tokens.c.key == key).values(**columns))
@@ -36,7 +47,7 @@ def changed(store: Store, key: str, **columns: Any) -> None:
 def test_token_lets_a_job_in_with_its_role(store: Store) -> None:
     _, text = made(store)
 
-    assert User("token nightly", Role.EDITOR) == user_of(store.tokens, text)
+    assert User("token nightly", Role.EDITOR) == used(store, text)
 
 
 def test_store_has_only_a_hash(store: Store, tmp_path: Path) -> None:
@@ -52,14 +63,14 @@ def test_expired_token_lets_nobody_in(store: Store) -> None:
     token, text = made(store, days=1)
     changed(store, token.key, expires=datetime.now(UTC))
 
-    assert user_of(store.tokens, text) is None
+    assert used(store, text) is None
 
 
 def test_revoked_token_lets_nobody_in(store: Store) -> None:
     token, text = made(store)
     store.tokens.revoke(token.key, "ada", datetime.now(UTC))
 
-    assert user_of(store.tokens, text) is None
+    assert used(store, text) is None
 
 
 def test_nothing_but_the_very_token_lets_in(store: Store) -> None:
@@ -81,15 +92,15 @@ def test_nothing_but_the_very_token_lets_in(store: Store) -> None:
     ]
     wrong += [text.replace(token.key, "0" * 12), "perftrend_' OR 1=1 --", "é" * 66]
 
-    assert {None} == {user_of(store.tokens, each) for each in wrong}
+    assert {None} == {used(store, each) for each in wrong}
 
 
 def test_use_is_noted_to_the_minute(store: Store) -> None:
     token, text = made(store)
     begun = datetime.now(UTC)
-    user_of(store.tokens, text)
+    used(store, text)
     first = store.tokens.find(token.key)
-    user_of(store.tokens, text)
+    used(store, text)
 
     assert first is not None
     assert first.used is not None
@@ -97,7 +108,7 @@ def test_use_is_noted_to_the_minute(store: Store) -> None:
     assert first == store.tokens.find(token.key)
 
     store.tokens.note_use(token.key, begun - DAY)
-    user_of(store.tokens, text)
+    used(store, text)
     later = store.tokens.find(token.key)
     assert later is not None
     assert later.used is not None
@@ -154,7 +165,7 @@ def test_form_revokes_a_token(admin: TestClient, site: AppContext) -> None:
     answer = admin.post(f"/users/tokens/{token.key}/revoke", data={"csrf": csrf(admin)})
 
     assert (303, "/users") == (answer.status_code, answer.headers["location"])
-    assert user_of(site.store.tokens, text) is None
+    assert used(site.store, text) is None
 
 
 @pytest.mark.parametrize("key", ["0" * 12, "x", "..%2f..", "0123456789AB"])
@@ -239,6 +250,91 @@ def test_page_lists_tokens_of_all_states(admin: TestClient, site: AppContext) ->
         each["key"]: each["state"] for each in told
     }
     assert 1 == admin.get("/users").text.count("/revoke")
+
+
+VIEWER = User("ada", Role.VIEWER)
+ADMIN = User("ada", Role.ADMIN)
+
+
+@pytest.mark.parametrize(
+    ("role", "owner", "limited"),
+    [
+        (Role.EDITOR, ADMIN, User("token x", Role.EDITOR)),
+        (Role.ADMIN, User("ada", Role.EDITOR), User("token x", Role.EDITOR)),
+        (Role.ADMIN, VIEWER, User("token x", Role.VIEWER)),
+        (
+            Role.EDITOR,
+            replace(VIEWER, testbeds=(("2n-clx", Role.ADMIN),)),
+            User("token x", Role.VIEWER, testbeds=(("2n-clx", Role.EDITOR),)),
+        ),
+    ],
+)
+def test_token_has_at_most_the_roles_of_its_owner(
+    store: Store, role: Role, owner: User, limited: User
+) -> None:
+    _, text = new_token(store.tokens, name="x", role=role, owner="ada", days=9, groups=())
+
+    assert limited == used(store, text, owner)
+
+
+def test_token_of_a_token_is_limited_by_both_and_ends_with_it(store: Store) -> None:
+    first, _ = new_token(store.tokens, name="x", role=Role.EDITOR, owner="ada", days=9, groups=())
+    second, text = new_token(store.tokens, name="y", role=Role.ADMIN, owner="token x", days=90, parent=first)
+
+    assert User("token y", Role.EDITOR) == used(store, text, ADMIN)
+    assert User("token y", Role.VIEWER) == used(store, text, VIEWER)
+    assert first.expires == second.expires
+    changed(store, first.key, expires=datetime.now(UTC))
+    assert used(store, text, ADMIN) is None
+
+
+def test_revoking_a_token_revokes_those_that_it_created(store: Store) -> None:
+    first, _ = made(store)
+    second, _ = new_token(store.tokens, name="y", role=Role.ADMIN, owner="token x", days=9, parent=first)
+    third, text = new_token(store.tokens, name="z", role=Role.ADMIN, owner="token y", days=9, parent=second)
+    other, _ = made(store)
+
+    assert [True, False] == [store.tokens.revoke(first.key, "ada", datetime.now(UTC)) for _ in range(2)]
+
+    assert used(store, text) is None
+    assert {other.key} == {each.key for each in store.tokens.all() if each.revoked is None}
+    assert ["token z", "token y", "token nightly"] == [
+        each.subject for each in store.activity.newest(9) if each.action == "revoked"
+    ]
+    assert third.parent == second.key
+
+
+def test_roles_of_an_owner_are_those_of_the_moment(
+    client: TestClient, site: AppContext, store: Store
+) -> None:
+    """Bob is admin by a group, and no longer after the next sign-in."""
+    store.grants.add("group:ops", "", "admin", user="ada")
+    _, text = new_token(store.tokens, name="x", role=Role.ADMIN, owner="bob", days=9, groups=("ops",))
+    headers = {**JSON, "Authorization": f"Bearer {text}"}
+    roles = [client.get("/me", headers=headers).json()["role"]]
+    store.tokens.update_groups("bob", ["all"])
+    roles.append(client.get("/me", headers=headers).json()["role"])
+    grant = store.grants.add("bob", "", "editor", user="ada")
+    roles.append(client.get("/me", headers=headers).json()["role"])
+    store.grants.remove(grant.identity, version=1, user="ada", is_last_admin_allowed=True)
+    roles.append(client.get("/me", headers=headers).json()["role"])
+
+    assert ["admin", "viewer", "editor", "viewer"] == roles
+
+
+def test_token_from_the_page_belongs_to_its_owner(
+    admin: TestClient, client: TestClient, store: Store
+) -> None:
+    headers = {**JSON, "X-CSRF-Token": csrf(admin)}
+    first = admin.post("/users/tokens", json={"name": "x", "role": "admin"}, headers=headers).json()
+    bearer = {**JSON, "Authorization": f"Bearer {first['token']}"}
+    second = client.post("/users/tokens", json={"name": "y", "role": "editor"}, headers=bearer).json()
+
+    one, two = (store.tokens.find(each["entry"]["key"]) for each in (first, second))
+    assert one is not None
+    assert two is not None
+    assert ("ada", (), None) == (one.owner, one.groups, one.parent)
+    assert ("token x", None, one.key) == (two.owner, two.groups, two.parent)
 
 
 def csrf(client: TestClient) -> str:
