@@ -119,8 +119,9 @@ def test_admin_makes_a_token_that_a_job_uses_and_revokes_it(browser: Browser, pr
         page.goto("/users")
         sign_in(page, "2")
         page.get_by_label("Name").fill("nightly-2n-clx")
-        page.get_by_label("Role").select_option("editor")
-        page.get_by_role("button", name="Create token").click()
+        form = page.locator("form").filter(has=page.get_by_role("button", name="Create token"))
+        form.get_by_label("Role").select_option("editor")
+        form.get_by_role("button").click()
         token = page.locator("#token").inner_text()
         save_picture(page, "users-token")
         bearer = {**JSON, "Authorization": f"Bearer {token}"}

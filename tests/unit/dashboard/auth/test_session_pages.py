@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -150,6 +151,9 @@ def test_page_has_a_form_for_each_other_session(browser: Callable[[str], TestCli
 
     assert (2, 1, 1) == tuple(
         page.count(part) for part in ('/end"', "/sessions/end-others", "/sessions/end-all")
+    )
+    assert 2 == len(
+        re.findall(r'<button aria-label="End (ada|eva), Firefox on Linux, since [^"]+">End<', page)
     )
     assert "/sessions/end-all" not in editor.get("/sessions").text
 
