@@ -93,6 +93,19 @@ def test_missing_rights_in_gerrit_are_named(
     assert ["warning", "warning"] == [found[f"gerrit {what}"]["severity"] for what in ("label", "events")]
 
 
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [([], "no comment starts a job"), (["Registered Users"], "everybody who is signed in to Gerrit")],
+)
+def test_groups_that_are_open_or_missing_are_a_warning(
+    groups: list[str], text: str, gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
+) -> None:
+    _, found = check(**as_user(gerrit_server, users["robot"], groups=groups))
+
+    assert "warning" == found["gerrit groups"]["severity"]
+    assert text in found["gerrit groups"]["text"]
+
+
 def test_label_that_the_project_does_not_have_is_a_warning(
     gerrit_server: gerrit.Server, users: Mapping[str, User], check: Check
 ) -> None:

@@ -13,10 +13,12 @@ from perftrend.clients.gerrit import Gerrit, LabelRights, RefusedError
 from perftrend.doctor import clock
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import PerftrendError, SettingsError
+from perftrend.execution import permissions
 from perftrend.settings import GerritSettings, Settings
 
 LONGEST_S = 10.0
 """Time without a response after which a server counts as not available."""
+_SET_GROUPS = "set gerrit.groups to the groups whose members may start jobs"
 
 
 def check(settings: Settings) -> Iterator[CheckResult]:
@@ -39,8 +41,7 @@ def check(settings: Settings) -> Iterator[CheckResult]:
     yield from _check_labels(client, own, settings.listener.projects)
     yield _check_stream(client, own)
     yield _check_ssh(client, own)
-    if own.groups:
-        yield _check_groups(client, own)
+    yield _check_groups(client, own)
 
 
 def _check_login(client: Gerrit, own: GerritSettings) -> CheckResult:
@@ -128,6 +129,12 @@ def _ssh_host(own: GerritSettings) -> str:
 
 
 def _check_groups(client: Gerrit, own: GerritSettings) -> CheckResult:
+    if not own.groups:
+        found = "gerrit.groups is not set, so no comment starts a job"
+        return Area.GERRIT.warning("groups", found, _SET_GROUPS)
+    if permissions.includes_all_users(own.groups):
+        found = "everybody who is signed in to Gerrit may start jobs, which run the code of any patch set"
+        return Area.GERRIT.warning("groups", found, _SET_GROUPS)
     try:
         client.check_groups(own.groups)
     except PerftrendError as error:
