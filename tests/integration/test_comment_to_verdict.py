@@ -279,7 +279,8 @@ def test_jenkins_runs_the_job_and_its_verdict_names_the_build(  # noqa: PLR0917 
     fetch(hudson.fetched, require)
     folder = tmp_path / "ci"
     folder.mkdir()
-    ci = Ci(folder, {"gerrit": {"url": gerrit_server.url, "user": robot.name}, **BY_A_COMMAND})
+    account = {"url": gerrit_server.url, "user": robot.name, "groups": ["Registered Users"]}
+    ci = Ci(folder, {"gerrit": account, **BY_A_COMMAND})
     fast, slow = {SCRIPT: FAST}, {SCRIPT: SLOW}
     project.start(fast)
     slower = project.push(slow)

@@ -60,7 +60,6 @@ def admitted(
     if job_request.patch_set is None:
         raise UsageError("GERRIT_PATCHSET_NUMBER is not set; leave it to Jenkins or the listener")
     wanted = PatchSetRequest(job_request, job_request.change, job_request.patch_set)
-    permissions.require_groups(settings.gerrit.groups)
     with _open_requests(settings) as requests:
         if requests is None and not job_request.is_dry_run:
             console.warn(f"there is no store {settings.store}, so limits of a day and of queues do not apply")
