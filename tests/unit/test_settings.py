@@ -520,6 +520,9 @@ def test_verdicts_need_not_vote(file: Path) -> None:
         ("ssh_port: 65536", "it should be less than or equal to 65535"),
         ("notify: everybody", "it should be 'none', 'owner', 'owner-reviewers' or 'all'"),
         ("jobs_per_day: 0", "it should be greater than or equal to 1"),
+        ("hours_per_day: 0", "it should be greater than 0"),
+        ("hours_of_queue: .inf", "it should be"),
+        ("hours_per_request: .nan", "it should be"),
     ],
 )
 def test_what_no_gerrit_could_be_spoken_to_with_is_refused(file: Path, content: str, expected: str) -> None:

@@ -61,8 +61,6 @@ def admitted(
         raise UsageError("GERRIT_PATCHSET_NUMBER is not set; leave it to Jenkins or the listener")
     wanted = PatchSetRequest(job_request, job_request.change, job_request.patch_set)
     with _open_requests(settings) as requests:
-        if requests is None and not job_request.is_dry_run:
-            console.warn(f"there is no store {settings.store}, so limits of a day and of queues do not apply")
         claimed = _admit(wanted, settings, plan, requests)
     try:
         yield
@@ -215,6 +213,7 @@ def _claim(
         return request_limits.exceeded(claimed, others, settings.gerrit, now)
 
     if requests is None:
+        console.warn(f"there is no store {settings.store}, so limits of a day and of queues do not apply")
         limit = exceeded(())
     else:
         limit = requests.claim(request, claimed, exceeded, since=request_limits.horizon(settings.gerrit, now))

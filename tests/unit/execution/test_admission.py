@@ -240,7 +240,7 @@ def test_without_a_store_the_newest_comment_counts(
     assert ONLY_MEMBERS in jenkins.refusal()
     assert not jenkins.store.exists()
     assert (
-        f"perftrend: there is no store {jenkins.store}, so limits of a day and of queues do not apply\n" * 2
+        f"perftrend: there is no store {jenkins.store}, so limits of a day and of queues do not apply\n"
     ) == capsys.readouterr().err
 
 
