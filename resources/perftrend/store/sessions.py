@@ -16,6 +16,10 @@ from perftrend.store.activity import record
 from perftrend.store.connection import read_transaction, suspend_commit_count, write_transaction
 from perftrend.store.schema import sessions
 
+MOST_PER_PERSON = 100
+_AT_ONCE = 1000
+"""Values in one condition of a query."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
@@ -41,15 +45,20 @@ class StoredSessions:
         self._engine = engine
 
     def add(self, session: StoredSession, *, begun_before: datetime, used_before: datetime) -> None:
-        """Store a session, and delete those that have expired.
+        """Store a session, and delete those that have expired or are too many for one person.
 
         :param begun_before: sessions that began before that time have expired.
         :param used_before: sessions that were last used before that time have expired.
         """
         row = {name: getattr(session, name) for name in StoredSession.__slots__}
         expired = (sessions.c.begun < begun_before) | (sessions.c.used < used_before)
+        own = sa.select(sessions.c.key).where(sessions.c.person == session.person)
         with write_transaction(self._engine) as connection:
             connection.execute(sa.delete(sessions).where(expired))
+            # Several sign-ins at once may leave a few more; the next one deletes them.
+            surplus = own.order_by(sessions.c.used.desc()).offset(MOST_PER_PERSON - 1)
+            keys = list(connection.execute(surplus).scalars())
+            connection.execute(sa.delete(sessions).where(sessions.c.key.in_(keys)))
             connection.execute(sa.insert(sessions), row | {"groups": list(session.groups)})
 
     def find(self, key: str) -> StoredSession | None:
@@ -79,11 +88,13 @@ class StoredSessions:
 
         :param user: the user to record in the activity log; None to record nothing.
         """
-        chosen = sessions.c.key.in_(keys)
+        ended: list[StoredSession] = []
         with write_transaction(self._engine) as connection:
-            query = sa.select(sessions).where(chosen).order_by(sessions.c.key).with_for_update()
-            ended = [_session(row) for row in connection.execute(query).mappings()]
-            connection.execute(sa.delete(sessions).where(chosen))
+            for start in range(0, len(keys), _AT_ONCE):
+                chosen = sessions.c.key.in_(keys[start : start + _AT_ONCE])
+                query = sa.select(sessions).where(chosen).order_by(sessions.c.key).with_for_update()
+                ended += [_session(row) for row in connection.execute(query).mappings()]
+                connection.execute(sa.delete(sessions).where(chosen))
             for each in ended if user is not None else ():
                 detail = f"{each.browser} from {each.address}, since {each.begun:%Y-%m-%d %H:%M} UTC"
                 record(connection, user or "", "ended", f"session of {each.person}", detail)

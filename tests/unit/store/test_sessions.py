@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.store import Store
-from perftrend.store.sessions import StoredSession
+from perftrend.store.sessions import MOST_PER_PERSON, StoredSession
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -50,6 +50,24 @@ def test_expired_sessions_are_deleted_with_the_next_sign_in(store: Store) -> Non
     add(store, replace(SESSION, key="c" * 64, begun=MOMENT + 4 * HOUR, used=MOMENT + 4 * HOUR))
 
     assert {"b", "c"} == {each.key[0] for each in store.sessions.all()}
+
+
+def test_person_has_a_limited_number_of_sessions(store: Store) -> None:
+    """The one that was unused for the longest time is deleted."""
+    other = add(store, replace(SESSION, key="f" * 64, person="ada"))
+    for number in range(MOST_PER_PERSON + 3):
+        add(store, replace(SESSION, key=f"{number:064}", used=MOMENT + timedelta(seconds=number)))
+
+    found = store.sessions.all(person="eva")
+
+    assert (MOST_PER_PERSON, MOMENT + timedelta(seconds=3)) == (len(found), found[-1].used)
+    assert [other] == store.sessions.all(person="ada")
+
+
+def test_many_sessions_are_ended_at_once(store: Store) -> None:
+    add(store, SESSION)
+
+    assert 1 == store.sessions.end([f"{number:064}" for number in range(40_000)] + [SESSION.key])
 
 
 def test_use_is_noted_without_a_change_of_pages(store: Store) -> None:
