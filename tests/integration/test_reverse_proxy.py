@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
 import shutil
 import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPMessage, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,9 @@ PATIENCE_S = 120
 UPSTREAM = "server ${DASHBOARD}"
 FREE = 1000
 """Requests that a client may make at once, here and at the dashboard."""
+IDLE = 1000
+MANY_FILES = 20_000
+COMPLETE = f"GET /healthz HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 TEAM = {
     "url": f"https://{HOST}", "proxies": ["127.0.0.1"], "public": True, "user_header": USER_HEADER,
     "editors": ["ann"], "secret": "s" * 40, "burst": FREE,
@@ -61,10 +66,15 @@ class Proxy:
             response = connection.getresponse()
             return response.status, response.headers, response.read()
 
-    def connect(self) -> ssl.SSLSocket:
+    def connect(self, *, source: str = "127.0.0.1") -> ssl.SSLSocket:
         """Return an open connection on which nothing was sent."""
-        plain = socket.create_connection(("127.0.0.1", self.https), timeout=PATIENCE_S)
+        plain = self.connect_plain(source=source)
         return self._trusting.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    def connect_plain(self, *, source: str = "127.0.0.1") -> socket.socket:
+        """Return an open connection on which not even a TLS handshake was begun."""
+        address = ("127.0.0.1", self.https)
+        return socket.create_connection(address, timeout=PATIENCE_S, source_address=(source, 0))
 
 
 @pytest.fixture
@@ -128,9 +138,14 @@ def write_configuration(folder: Path, text: str) -> None:
     (folder / "perftrend.conf").write_text(text)
     (folder / "nginx.conf").write_text(
         f"daemon off;\npid {folder}/nginx.pid;\nworker_processes 1;\n{nginx.user()}\n"
-        f"events {{ worker_connections 256; }}\n"
+        f"{documented(text, 'worker_rlimit_nofile')}\nevents {{ {documented(text, 'worker_connections')} }}\n"
         f"http {{\naccess_log off;\n{temporary}\ninclude {folder}/perftrend.conf;\n}}\n"
     )
+
+
+def documented(text: str, directive: str) -> str:
+    """Return a directive that the file recommends for the main configuration, which it cannot set itself."""
+    return re.findall(rf"^# .*?({directive} \d+;)", text, re.MULTILINE)[0]
 
 
 def wait_until_listening(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -230,3 +245,36 @@ def test_slow_client_never_reaches_the_dashboard(proxied: Callable[..., Any]) ->
         upstream.setblocking(False)
         with pytest.raises(BlockingIOError):
             upstream.accept()
+
+
+@pytest.fixture
+def many_files(require: Callable[[object, str], None]) -> Iterator[None]:
+    """Let this process, and nginx, have enough open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    require(hard == resource.RLIM_INFINITY or hard >= MANY_FILES, f"needs {MANY_FILES} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MANY_FILES, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("sent", [None, b"", b"GET /runs HTTP/1.1\r\nX-Slow: ", COMPLETE])
+@pytest.mark.usefixtures("many_files")
+def test_idle_connections_of_a_client_do_not_shut_others_out(
+    proxied: Callable[..., Any], sent: bytes | None
+) -> None:
+    """None of them is closed by a timeout while the test runs, so that a slow machine makes no difference."""
+    values = {
+        "client_header_timeout 10s": "client_header_timeout 1h",
+        "keepalive_timeout 15s": "keepalive_timeout 1h",
+    }
+    with proxied(values) as proxy, ExitStack() as opened:
+        for _ in range(IDLE):
+            if sent is None:
+                opened.enter_context(proxy.connect_plain(source="127.0.0.2"))
+                continue
+            connection = opened.enter_context(proxy.connect(source="127.0.0.2"))
+            connection.sendall(sent)
+            if sent == COMPLETE:
+                assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+        assert 200 == proxy.get("/runs", source="127.0.0.3")[0]
