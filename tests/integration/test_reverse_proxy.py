@@ -145,7 +145,9 @@ def write_configuration(folder: Path, text: str) -> None:
 
 def documented(text: str, directive: str) -> str:
     """Return a directive that the file recommends for the main configuration, which it cannot set itself."""
-    return re.findall(rf"^# .*?({directive} \d+;)", text, re.MULTILINE)[0]
+    found = re.search(rf"^# .*?({directive} \d+;)", text, re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def wait_until_listening(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -192,6 +194,22 @@ def test_clients_are_known_and_cannot_choose_address_or_user(
 
     assert (200, False) == (status, json.loads(body)["signed_in"])
     assert ["/me"] == requests_of(dashboard, "127.0.0.2")
+
+
+def test_both_logs_and_the_client_have_the_same_request_id(
+    dashboard: Dashboard, proxied: Callable[..., Any], tmp_path: Path
+) -> None:
+    with proxied() as proxy:
+        _, headers, _ = proxy.get("/me", source="127.0.0.4", X_Request_ID="forged")
+        assert ["/me"] == requests_of(dashboard, "127.0.0.4")
+
+    request_id = headers["X-Request-ID"]
+    assert re.fullmatch("[0-9a-f]{32}", request_id)
+    assert [request_id] == headers.get_all("X-Request-ID")
+    (line,) = (line for line in (tmp_path / "access.log").read_text().splitlines() if "127.0.0.4" in line)
+    assert line.endswith(f" {request_id}")
+    lines = [json.loads(line) for line in list(dashboard.said) if line.startswith("{")]
+    assert [request_id] == [each["request_id"] for each in lines if each.get("client") == "127.0.0.4"]
 
 
 def test_name_of_another_host_is_refused(proxied: Callable[..., Any]) -> None:

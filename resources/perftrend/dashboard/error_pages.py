@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from perftrend.dashboard.auth import known_user
+from perftrend.dashboard.middleware.request_id import current_request_id
 from perftrend.dashboard.pages import page
 from perftrend.errors import (
     PerftrendError,
@@ -42,7 +43,6 @@ _NOT_REACHED = "the database cannot be written or is too slow; try again in a mo
 _FULL = "the disk of the database is full; try again when it has free space"
 _READING = {"GET", "HEAD", "OPTIONS"}
 _NOWHERE = "this page does not exist"
-_OUR_FAULT = "internal error of the dashboard; see its log"
 
 
 class Fault(BaseModel):
@@ -117,7 +117,7 @@ def _http(request: Request, error: Exception) -> Response:
     headers = error.headers if isinstance(error, HTTPException) else None
     if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
         return Response(status_code=status, headers=headers)
-    detail = str(error.detail) if isinstance(error, HTTPException) else _OUR_FAULT
+    detail = str(error.detail) if isinstance(error, HTTPException) else _our_fault()
     if status == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
         detail = _NOWHERE
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -136,4 +136,8 @@ def _find_allowed_methods(request: Request) -> Iterator[str]:
 
 
 def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the server logs it
-    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _OUR_FAULT)
+    return error_page(request, HTTPStatus.INTERNAL_SERVER_ERROR, _our_fault())
+
+
+def _our_fault() -> str:
+    return f"internal error of the dashboard; its log has the details of request {current_request_id()}"

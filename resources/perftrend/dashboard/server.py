@@ -28,6 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from perftrend.dashboard.auth import can_sign_in
+from perftrend.dashboard.middleware.request_id import current_request_id
 from perftrend.errors import EXIT_PASS, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
 
@@ -251,8 +252,10 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": " ".join(record.getMessage().split()),
-            **getattr(record, "fields", {}),
         }
+        if request_id := current_request_id():
+            entry["request_id"] = request_id
+        entry |= getattr(record, "fields", {})
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str)

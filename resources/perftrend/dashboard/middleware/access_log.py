@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perftrend.dashboard.metrics import Metrics
 from perftrend.dashboard.middleware.clients import Clients
+from perftrend.dashboard.middleware.request_id import HEADER, begin_request
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +24,10 @@ _QUIET = ("/healthz", "/metrics")
 
 
 class AccessLog:
-    """Middleware that records requests and sets ``scope["perftrend.client"]`` to the client's address."""
+    """Middleware that records requests, and gives each an id.
+
+    It sets ``scope["perftrend.client"]`` to the client's address.
+    """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, clients: Clients) -> None:
         self._app = app
@@ -33,6 +37,7 @@ class AccessLog:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         scope["perftrend.client"] = self._clients.of(scope)
+        request_id = begin_request(scope, self._clients)
         began = time.perf_counter()
         # 499: the connection was aborted before a response, by the server or by the client.
         status, sent = 499, 0
@@ -41,20 +46,24 @@ class AccessLog:
             nonlocal status, sent
             status = message.get("status", status)
             sent += len(message.get("body", b""))
+            if message["type"] == "http.response.start":
+                named = (HEADER.lower().encode(), request_id.encode())
+                message = {**message, "headers": [*message.get("headers", ()), named]}
             await send(message)
 
         try:
             await self._app(scope, receive, recorded)
         finally:
-            self._record(scope, status, sent, time.perf_counter() - began)
+            self._record(scope, request_id, status, sent, time.perf_counter() - began)
 
-    def _record(self, scope: Scope, status: int, sent: int, duration_s: float) -> None:
+    def _record(self, scope: Scope, request_id: str, status: int, sent: int, duration_s: float) -> None:
         method = scope["method"]
         route = getattr(scope.get("route"), "path", "none")
         self._metrics.count(method, route, status, duration_s)
         if scope["path"] in _QUIET and status < HTTPStatus.BAD_REQUEST:
             return
         fields = {
+            "request_id": request_id,
             "method": method[:_LONGEST],
             "path": scope["path"][:_LONGEST],
             "status": status,

@@ -158,7 +158,9 @@ def test_fault_tells_nothing_of_itself(client: TestClient) -> None:
     answer = client.get("/faulty", headers={"Accept": "application/json"})
 
     assert 500 == answer.status_code
-    assert {"error": "internal error of the dashboard; see its log"} == answer.json()
+    request_id = answer.headers["X-Request-ID"]
+    message = f"internal error of the dashboard; its log has the details of request {request_id}"
+    assert {"error": message} == answer.json()
 
 
 def test_large_answers_are_packed(client: TestClient, store: Store) -> None:
