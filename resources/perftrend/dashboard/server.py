@@ -114,7 +114,6 @@ def serve(app: FastAPI, listening: socket.socket, settings: DashboardSettings) -
         limit_concurrency=settings.maximum_connections,
         timeout_graceful_shutdown=round(settings.stop_timeout_s),
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_S)
     _DashboardServer(config, limit_s=settings.stop_timeout_s + FAREWELL_S).run(sockets=[listening])
 
@@ -261,12 +260,18 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
-def log_to(stream: TextIO) -> None:
-    """Write the log of the whole process to a stream."""
+def log_to(stream: TextIO, level: str = "info") -> None:
+    """Write the log of the whole process to a stream.
+
+    :param level: of the least severe events that are written.
+    """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     for name in _NAMES:
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.propagate = False
-        logger.setLevel(logging.INFO)
+        logger.setLevel(level.upper())
+    # Its lines about starting and stopping are not for users of the dashboard.
+    uvicorn_log = logging.getLogger("uvicorn")
+    uvicorn_log.setLevel(max(uvicorn_log.level, logging.WARNING))

@@ -21,7 +21,7 @@ from perftrend.store import Store
 def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Work in an empty folder; nothing is really served."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dashboard, "log_to", lambda _: None)
+    monkeypatch.setattr(dashboard, "log_to", lambda *_: None)
     before = signal.getsignal(signal.SIGTERM)
     yield tmp_path
     signal.signal(signal.SIGTERM, before)

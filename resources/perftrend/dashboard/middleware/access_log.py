@@ -19,8 +19,8 @@ from perftrend.dashboard.middleware.request_id import HEADER, begin_request
 LOG = logging.getLogger(__name__)
 
 _LONGEST = 500
-_QUIET = ("/healthz", "/metrics")
-"""Paths that are polled every few seconds; successful requests to them are not logged."""
+_QUIET = ("/healthz", "/livez", "/metrics")
+"""Paths that are polled every few seconds; successful requests to them are details."""
 
 
 class AccessLog:
@@ -60,8 +60,7 @@ class AccessLog:
         method = scope["method"]
         route = getattr(scope.get("route"), "path", "none")
         self._metrics.count(method, route, status, duration_s)
-        if scope["path"] in _QUIET and status < HTTPStatus.BAD_REQUEST:
-            return
+        is_detail = scope["path"] in _QUIET and status < HTTPStatus.BAD_REQUEST
         fields = {
             "request_id": request_id,
             "method": method[:_LONGEST],
@@ -71,7 +70,7 @@ class AccessLog:
             "bytes": sent,
             "client": scope["perftrend.client"],
         }
-        LOG.info("request", extra={"fields": fields})
+        LOG.log(logging.DEBUG if is_detail else logging.INFO, "request", extra={"fields": fields})
 
 
 class HeadRequests:

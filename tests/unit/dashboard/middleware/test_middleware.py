@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.middleware.security import allowed_hosts
-from perftrend.dashboard.server import JsonLines
+from perftrend.dashboard.server import JsonLines, log_to
 from perftrend.settings import DashboardSettings, Settings
 from perftrend.store import Store
 
@@ -168,3 +169,18 @@ def test_large_answers_are_packed(client: TestClient, store: Store) -> None:
 
     assert "gzip" == answer.headers["Content-Encoding"]
     assert "/runs" in answer.json()["paths"]
+
+
+@pytest.mark.usefixtures("original_log")
+@pytest.mark.parametrize(
+    ("level", "paths"), [("debug", ["/healthz", "/runs"]), ("info", ["/runs"]), ("warning", [])]
+)
+def test_level_of_the_log_is_that_of_the_settings(client: TestClient, level: str, paths: list[str]) -> None:
+    stream = io.StringIO()
+    log_to(stream, level)
+
+    client.get("/healthz")
+    client.get("/runs")
+
+    logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert paths == [each["path"] for each in logged if each["event"] == "request"]

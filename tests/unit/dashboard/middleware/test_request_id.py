@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-from collections.abc import Iterator
 
 import pytest
 from fastapi import FastAPI
@@ -34,19 +32,6 @@ def app(site: AppContext) -> FastAPI:
         raise StoreError("store x: it cannot be opened")
 
     return made
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    """Give the log that the process would write."""
-    loggers = [logging.getLogger(name) for name in ("perftrend", "uvicorn")]
-    before = [(each, each.handlers[:], each.propagate, each.level) for each in loggers]
-    stream = io.StringIO()
-    log_to(stream)
-    yield stream
-    for logger, handlers, propagate, level in before:
-        logger.handlers[:], logger.propagate = handlers, propagate
-        logger.setLevel(level)
 
 
 def request_id(app: FastAPI, sent: list[str], *, peer: str = PROXY) -> str:
@@ -79,7 +64,11 @@ def test_ids_are_unique(app: FastAPI) -> None:
     assert 10 == len({request_id(app, []) for _ in range(10)})
 
 
-def test_log_of_an_error_has_the_id_of_its_request(app: FastAPI, log: io.StringIO) -> None:
+@pytest.mark.usefixtures("original_log")
+def test_log_of_an_error_has_the_id_of_its_request(app: FastAPI) -> None:
+    log = io.StringIO()
+    log_to(log)
+
     with TestClient(app, base_url="http://localhost") as client:
         answer = client.get("/unavailable")
 
