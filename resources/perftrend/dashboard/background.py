@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.workers import EndEvent
 from perftrend.errors import PerftrendError, explain
 
 LOG = logging.getLogger(__name__)
@@ -32,24 +33,17 @@ def defect(error: Exception) -> str:
     return f"a defect, {type(error).__name__}: {explain(error)}"
 
 
-@contextmanager
 def run_in_background(
     site: AppContext, work: Callable[[AppContext, threading.Event], None]
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Run a task in a thread while the block runs.
 
     :param work: returns when it is done or when the event is set, which it checks about every second. If it
         raises an exception, for example because the store is unavailable, it is called again after
         :data:`RETRY_S`.
     """
-    ending = threading.Event()
-    thread = threading.Thread(target=_run_with_retries, args=(site, work, ending), name=work.__name__)
-    thread.start()
-    try:
-        yield
-    finally:
-        ending.set()
-        thread.join()
+    ending = EndEvent()
+    return site.workers.run(work.__name__, lambda: _run_with_retries(site, work, ending), ending)
 
 
 def _run_with_retries(

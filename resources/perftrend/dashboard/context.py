@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from perftrend.dashboard.background_priority import Traffic
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.workers import Workers
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.tiles import TileColumn
@@ -33,6 +34,8 @@ class AppContext:
     """The metrics of ``/metrics``; pages can register their own in its registry."""
     traffic: Traffic = field(default_factory=Traffic)
     """The requests in progress."""
+    workers: Workers = field(default_factory=Workers)
+    """The running background workers."""
 
     @classmethod
     def of(cls, settings: Settings, store: Store) -> Self:

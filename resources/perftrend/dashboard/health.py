@@ -1,4 +1,4 @@
-"""``/healthz`` and ``/metrics``, for monitoring."""
+"""``/livez``, ``/healthz`` and ``/metrics``, for monitoring."""
 
 from __future__ import annotations
 
@@ -33,23 +33,38 @@ class Health(BaseModel):
     """Descriptions of the problems, a line each."""
 
 
+@router.get("/livez", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def livez() -> Response:
+    """Report that the process answers, whatever the database does. Authentication is not required."""
+    return _disable_caching(Response("alive\n", media_type="text/plain"))
+
+
 @router.get("/healthz", response_model=Health)
 def healthz(site: Context) -> Response:
-    """Report whether the database is reachable and has free disk space. Authentication is not required."""
+    """Report whether the dashboard is ready: its database is usable, and its background workers run.
+
+    Authentication is not required.
+    """
     problems = list(_problems(site))
     model = Health(healthy=not problems, problems=problems)
     return _disable_caching(json_of(model, status=503 if problems else 200))
 
 
 def _problems(site: AppContext) -> Iterator[str]:
+    for name, problem in site.workers.problems().items():
+        if problem:
+            yield f"the background worker {name} {problem}; restart the dashboard"
     try:
         with patience(_PATIENCE_S):
+            is_current = site.store.has_newest_version()
             site.store.tiles.testbeds()
         free = site.store.free_bytes()
     except StoreError as error:
         LOG.error("%s", error)
         yield "the database cannot be reached or is too slow"
         return
+    if not is_current:
+        yield "the database has another version than the dashboard; start the dashboard of that version"
     if free is not None and free < _LEAST_FREE_BYTES:
         yield f"the disk of the database is full ({free // 2**20} MiB are free); nothing can be saved"
 

@@ -25,7 +25,7 @@ A job authenticates by an API token. Without one it is a viewer if `dashboard.pu
 cannot sign in.
 """
 
-_FREE = "/healthz"
+_FREE = ("/healthz", "/livez")
 _ERRORS = {
     "400": "The request cannot be fulfilled, for example because a query has an error.",
     "401": "Authentication is required, or the API token is invalid; the message describes what to do.",
@@ -77,7 +77,7 @@ def _role(operation: dict[str, Any]) -> Role | None:
 def _statuses(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
     """Yield the error statuses that an operation can return."""
     role, has_body = _role(operation), "requestBody" in operation
-    if path != _FREE:
+    if path not in _FREE:
         yield "429"
     if role is not None:
         yield from ("401", "503")

@@ -46,7 +46,7 @@ from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
-from perftrend.store.upgrade import upgrade, version_of
+from perftrend.store.upgrade import has_newest_version, upgrade, version_of
 
 _AT_ONCE = 1000
 """Values in one condition of a query: SQLite accepts 32,766 at most, PostgreSQL 65,535."""
@@ -116,6 +116,13 @@ class Store:
             return shutil.disk_usage(place).free
         except OSError as error:
             raise StoreError(f"store {place}: {error.strerror}") from error
+
+    def has_newest_version(self) -> bool:
+        """Return whether its schema is still that of this program.
+
+        :raises StoreError: if it cannot be read.
+        """
+        return has_newest_version(self._engine)
 
     def leadership(self, role: str) -> Leadership | None:
         """Return the right to a role that one process at a time has, on all machines together.

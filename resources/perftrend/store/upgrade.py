@@ -46,6 +46,13 @@ def version_of(engine: Engine, name: str) -> str:
         return version_in(connection, name)
 
 
+def has_newest_version(engine: Engine) -> bool:
+    """Return whether the database still has the schema of this version; another process may migrate it."""
+    query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
+    with read_transaction(engine) as connection:
+        return str(connection.execute(query).scalar()) == HEAD
+
+
 def version_in(connection: Connection, name: str) -> str:
     """Return the schema version of a database that a connection is to, as :func:`version_of` does."""
     name = redact_password(name)

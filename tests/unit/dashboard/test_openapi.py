@@ -133,7 +133,7 @@ def test_error_that_happens_is_told_of(
 def test_what_may_happen_to_every_request_is_told_of_all(document: dict[str, Any]) -> None:
     found = dict(operations(document))
 
-    assert ["get /healthz"] == [name for name in found if "429" not in found[name]["responses"]]
+    assert ["get /livez", "get /healthz"] == [name for name in found if "429" not in found[name]["responses"]]
     assert [] == [
         name
         for name in found

@@ -8,9 +8,9 @@ the next start.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ from perftrend.dashboard.background import defect
 from perftrend.dashboard.clusters.clustering import find, rule
 from perftrend.dashboard.clusters.models import LEAST_WINDOW, ClusterOptions
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.workers import EndEvent
 from perftrend.errors import PerftrendError, StoreError, explain
 from perftrend.store.clusterings import NewestClustering
 
@@ -51,12 +52,12 @@ class ClusteringWorker:
     def __init__(self, site: AppContext, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._site = site
         self._now = now
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="clustering")
+        self._stopping = EndEvent()
+        self._running = ExitStack()
         self._next_due = 0.0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._running.enter_context(self._site.workers.run("clustering", self._run, self._stopping))
         return self
 
     def __exit__(
@@ -65,8 +66,7 @@ class ClusteringWorker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
-        self._thread.join()
+        self._running.close()
 
     def stop(self) -> None:
         """End the current clustering at the next iteration, and start no other."""

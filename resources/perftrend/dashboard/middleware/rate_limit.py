@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from perftrend.dashboard.middleware.clients import bucket_of
 
 MOST_BUCKETS = 10_000
-_FREE = ("/static/", "/healthz")
+_FREE = ("/static/", "/healthz", "/livez")
 """Path prefixes that are not limited: static files, which accompany a page, and health checks are cheap."""
 _CLOSE = {"Connection": "close"}
 """Closes the connection instead of reading the rest of a rejected body."""

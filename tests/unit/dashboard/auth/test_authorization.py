@@ -25,7 +25,7 @@ from perftrend.settings import Settings
 from tests.unit.dashboard.conftest import Filled, routes_of
 
 JSON = {"Accept": "application/json"}
-OPEN = ("/static/", "/healthz", "/sign-in", "/sign-out/done")
+OPEN = ("/static/", "/healthz", "/livez", "/sign-in", "/sign-out/done")
 """What anybody may read where people sign in: no measurement and nothing that people keep is there."""
 BY_VIEWERS = {"/sign-out", "/shortcuts", "/short", "/sessions/end-others", "/sessions/{key}/end"}
 """What viewers do: it adds to what people store, or ends their own sessions."""
