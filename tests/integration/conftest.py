@@ -27,7 +27,7 @@ GROUPS = {
         "test_gerrit_client", "test_dashboard_alerting", "test_bisection", "test_dashboard_posting",
         "test_perftest",
     ),
-    "postgresql": ("test_store_on_postgresql", "test_dashboard_server"),
+    "postgresql": ("test_store_on_postgresql", "test_dashboard_server", "test_dashboard_monitoring"),
     "jenkins": ("test_jobs_on_jenkins", "test_dashboard_compare_on_jenkins", "test_jenkins_client"),
 }  # fmt: skip
 """Modules of the same server; the longest come first, so that no process is left with one at the end."""

@@ -14,6 +14,7 @@ from fastapi import Depends, Request
 from perftrend.dashboard.background_priority import Traffic
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.metrics import Metrics
+from perftrend.dashboard.store_metrics import WorkerMetrics
 from perftrend.dashboard.workers import Workers
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -40,7 +41,9 @@ class AppContext:
     @classmethod
     def of(cls, settings: Settings, store: Store) -> Self:
         """Return a site of an open store."""
-        return cls(settings, store, Catalog(store), Metrics(store))
+        metrics, workers = Metrics(store), Workers()
+        metrics.registry.register(WorkerMetrics(workers))
+        return cls(settings, store, Catalog(store), metrics, workers=workers)
 
 
 def context_of(request: Request) -> AppContext:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import time as now_s
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from perftrend.dashboard.store_metrics import StoreMetrics
 from perftrend.errors import StoreError
 from perftrend.store import Store
 
@@ -24,6 +33,9 @@ class Metrics:
     def __init__(self, store: Store) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Runs(store))
+        self.registry.register(StoreMetrics(store))
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
         self._requests = Counter(
             "perftrend_dashboard_requests",
             "Requests by route and status.",
@@ -41,6 +53,13 @@ class Metrics:
         self.ignored_user_headers = Counter(
             "perftrend_dashboard_ignored_user_headers",
             "Requests whose proxy header is ignored, for example because they come from elsewhere.",
+            registry=self.registry,
+        )
+
+        self.ingestions = Counter(
+            "perftrend_ingestions",
+            "Attempts to ingest a reported build, by the kind of its source.",
+            ["source", "outcome"],
             registry=self.registry,
         )
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 from typing_extensions import override
 
 from perftrend.errors import ServiceError, SettingsError
@@ -123,6 +123,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self.comments = self._counter("comments", "Comments that were read, each counted once.")
         self.requests = self._counter("requests", "Steps of requests.", "job", "outcome")
         self.answers = self._counter("answers", "Answers that were posted.")

@@ -43,6 +43,7 @@ from perftrend.store.retention import Retention
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.sessions import StoredSessions
 from perftrend.store.shortcuts import Shortcuts, ShortUrls
+from perftrend.store.statistics import Statistics
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
@@ -241,6 +242,11 @@ class Store:
     def ingestions(self) -> Ingestions:
         """Builds that were reported to the dashboard."""
         return Ingestions(self._engine)
+
+    @property
+    def statistics(self) -> Statistics:
+        """Figures for monitoring."""
+        return Statistics(self._engine)
 
     @property
     def archives(self) -> Archives:

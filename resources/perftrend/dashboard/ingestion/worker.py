@@ -109,14 +109,17 @@ def work_once(site: AppContext, ending: threading.Event, *, command: Command | N
         return True
     LOG.info("ingestion of %s ended with exit code %d: %s", name, ended.exit_code, ended.message)
     # A poll that fails uses up no attempt: the test goes on meanwhile.
+    outcome = "stored" if ended.stored else "retried"
     if _is_in_progress(site, task, now):
         ingestions.release(task, due=now + POLL, exit_code=ended.exit_code, message=ended.message)
     elif ended.stored or task.attempts > len(WAITS):
         state = IngestionState.DONE if ended.stored else IngestionState.FAILED
+        outcome = "stored" if ended.stored else "failed"
         ingestions.finish(task, state=state, now=now, exit_code=ended.exit_code, message=ended.message)
     else:
         due = now + WAITS[task.attempts - 1]
         ingestions.release(task, due=due, exit_code=ended.exit_code, message=ended.message)
+    site.metrics.ingestions.labels(_source_kind(task.source), outcome).inc()
     return True
 
 
@@ -209,6 +212,14 @@ class BuildFolder:
     def mark_processed(self, build: ArchivedBuild) -> None:
         """Skip a build until it changes."""
         self._processed[build.location] = self._seen[build.location]
+
+
+def _source_kind(source: str) -> str:
+    """Return the kind of a source, for a metric: sources themselves are unlimited in number."""
+    if not source:
+        return "jenkins"
+    scheme = source.partition("://")[0] if "://" in source else ""
+    return {"http": "http", "https": "http", "s3": "s3"}.get(scheme, "file")
 
 
 def _is_in_progress(site: AppContext, task: Ingestion, now: datetime) -> bool:

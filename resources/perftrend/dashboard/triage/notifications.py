@@ -34,13 +34,12 @@ from perftrend.model import TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Message, Rules
+from perftrend.store.alerts.outbox import MOST_ATTEMPTS
 from perftrend.store.tiles import StoredTrace
 from perftrend.text import format_count, percent
 
 LOG = logging.getLogger(__name__)
 
-MOST_ATTEMPTS = 36
-"""With the waits between them: four and a half days."""
 _FIRST_WAIT = timedelta(minutes=1)
 _LONGEST_WAIT = timedelta(hours=4)
 

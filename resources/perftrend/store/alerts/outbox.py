@@ -21,6 +21,8 @@ from perftrend.store.claims import claim_row
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import outbox
 
+MOST_ATTEMPTS = 36
+"""Number of attempts after which a message is given up; with the waits between them, four and a half days."""
 LEASE = timedelta(minutes=10)
 """Time for which a sender claims a message."""
 
