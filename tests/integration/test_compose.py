@@ -178,8 +178,9 @@ def proxied(site: Site, http: int, https: int) -> Iterator[None]:
         text = text.replace(before, after)
     temporary = [f"{name}_temp_path /var/cache/nginx/{name};" for name in TEMPORARY]
     configuration = site.folder / "configuration"
-    configuration.write_text("\n".join(["pid /run/nginx.pid;", "events {}", "http {", *temporary, text, "}"]))
-    image = ["--ro-bind", str(configuration), "/etc/nginx/nginx.conf"]
+    configuration.write_text("\n".join([*temporary, text]))
+    image = ["--ro-bind", str(site.folder / "nginx-main.conf"), "/etc/nginx/nginx.conf"]
+    image += ["--ro-bind", str(configuration), "/etc/nginx/conf.d/perftrend.conf"]
     image += ["--symlink", "/dev/stdout", "/var/log/nginx/access.log"]
     command = [web.program(nginx.PROGRAM), "-e", "stderr", "-g", "daemon off;"]
     with site.running("nginx", https, command=command, user=NGINX_USER, image=image):

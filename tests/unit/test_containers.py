@@ -113,6 +113,12 @@ def test_variables_of_the_compose_file_are_in_the_example() -> None:
     assert [] == [name for name in variables if not re.search(rf"^(# )?{name}=", example, re.MULTILINE)]
 
 
+@pytest.mark.parametrize("limit", ["worker_rlimit_nofile 16384;", "worker_connections 8192;"])
+def test_nginx_has_the_limits_that_its_configuration_asks_for(limit: str) -> None:
+    assert limit in (DEPLOY / "nginx.conf").read_text()
+    assert limit in (DEPLOY / "nginx-main.conf").read_text()
+
+
 def test_nginx_is_given_the_values_that_its_configuration_needs() -> None:
     configuration = (DEPLOY / "nginx.conf").read_text()
 
