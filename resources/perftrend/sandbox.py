@@ -41,6 +41,7 @@ _SYSTEM = (
     *("/etc/os-release", "/etc/debian_version", "/etc/magic", "/etc/mime.types", "/etc/fonts"),
     *("/etc/hosts", "/etc/host.conf", "/etc/gai.conf", "/etc/protocols", "/etc/services"),
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust"),
+    *("/etc/crypto-policies", "/etc/maven", "/etc/perl", "/etc/python3"),
     *("/var/lib/dpkg", "/var/lib/rpm", "/sys/devices/system"),
 )
 """What every program may read. Private keys and passwords that only root may read are in other parts of
@@ -139,7 +140,8 @@ def confine_device(command: Sequence[str], program: Path, capabilities: Iterable
 
 def _read_by_all() -> list[Path]:
     python = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parent]
-    return [each for each in (*map(Path, _SYSTEM), *python) if each.exists()]
+    java = sorted(Path("/etc").glob("java*"))
+    return [each for each in (*map(Path, _SYSTEM), *java, *python) if each.exists()]
 
 
 def child_of(process: int) -> int:

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -342,6 +343,14 @@ def test_exit_code_is_that_of_the_command(build: Build) -> None:
         build("sh", "-c", "exit 7", files={})
     with pytest.raises(BuildError, match=f"ended with {128 + signal.SIGABRT}; "):
         build("{python}", "-c", "import os\nos.abort()", files={"again": ""})
+
+
+def test_program_that_is_configured_in_etc_works(build: Build, require: Require) -> None:
+    require(shutil.which("java"), "needs java")
+
+    built = build("sh", "-c", "java -XshowSettings:security -version > out 2>&1", files={"in": ""})
+
+    assert "Security properties" in (built / "out").read_text()
 
 
 def test_version_of_a_checkout_can_be_described(history: History, build: Build) -> None:
