@@ -117,11 +117,8 @@ def newest_change(
     found = _strongest(scored, rates)
     if found is None:
         return None
-    # Only an alarm needs the second test, and only then the step can be removed from the memory.
-    rest = values.copy()
-    rest[: -found[1]] -= rest[: -found[1]].mean()
-    rest[-found[1] :] -= rest[-found[1] :].mean()
-    return _with_memory(scored, values.size, memory_weights(rest), rates)
+    # Only an alarm needs the second test, and the memories are weighed with the step that it found.
+    return _with_memory(scored, values.size, memory_weights(values, found[1]), rates)
 
 
 @cache

@@ -14,12 +14,13 @@ more trials can still remove: the deviation of a run's average never falls below
 Runs may resemble those before them. Such noise is modelled as the sum of two parts, one without memory and
 one that fades with every run: the correlation of two runs at a distance of k runs is g r^k. With g = 1 it is
 an autoregression; with a smaller g, a machine that is in one of two modes for days, and ordinary noise. The
-strength of the memory is unknown: a grid of g and r is weighted by the likelihood of the periodogram I of the
-residuals of a step,
+strength of the memory is unknown: a grid of g and r is weighted by the likelihood of the periodogram I,
 
     ln L = - Σ ln f(ω) - m ln (Σ I(ω) / f(ω)),    f(ω) = 1 - g + g (1 - r²) / (1 - 2 r cos ω + r²),
 
-over the m Fourier frequencies ω. Averages of w runs have the variance
+over the m Fourier frequencies ω. A step that is removed takes a part of the memory along; one that is left
+looks like a memory. The likelihoods of both are added, that with the step removed divided by n, the number of
+runs: beforehand a step is improbable. Averages of w runs have the variance
 
     v(w) = (1 + 2 g (r / (1-r) - r (1 - r^w) / (w (1-r)²))) / w
 
@@ -48,6 +49,7 @@ approach to some outlier problems, 1968, for the tails.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,10 +64,10 @@ from perftrend.model import Group, Samples
 _POINTS = ((0.0, 0.0), *((g, r) for r in (0.2, 0.4, 0.6, 0.8) for g in (0.5, 1.0)))
 _G = np.array([[g] for g, _ in _POINTS])
 _R = np.array([[r] for _, r in _POINTS])
-_NO_MEMORY = 0.6
+_NO_MEMORY = 0.75
 """The prior probability that noise has no memory."""
 _SLOW_R = 0.8
-_SLOW_WEIGHT = 2.0
+_SLOW_WEIGHT = 3.0
 """The prior of a memory that lasts for a week, that of a machine's modes, relative to a shorter one."""
 _WITH_MEMORY = np.array([0.0, *(_SLOW_WEIGHT if r == _SLOW_R else 1.0 for _, r in _POINTS[1:])])
 _PRIOR = (1 - _NO_MEMORY) * _WITH_MEMORY / float(_WITH_MEMORY.sum())
@@ -173,17 +175,15 @@ def degrees_of_freedom(size: int) -> Samples:
     return freedom
 
 
-def memory_weights(rest: Samples) -> Samples:
-    """Return the probability of each memory, shape (points,); they sum to 1.
+def memory_weights(values: Samples, runs: int) -> Samples:
+    """Return the probability of each memory, shape (points,), with and without a step; they sum to 1.
 
-    :param rest: the residuals of a step, shape (n,), in the order of time.
+    :param values: run averages in the order of time, finite, shape (n,), any unit.
+    :param runs: how many of the newest runs are after the step, if there is one, from 1 to n - 1.
     """
-    frequencies = (rest.size - 1) // 2
-    power = np.abs(np.fft.rfft(rest)[1 : frequencies + 1]) ** 2
-    if not frequencies or not power.any():
-        return _PRIOR
-    logs, spectrum = _spectra(rest.size)
-    fit = -logs - frequencies * np.log((power / spectrum).mean(axis=1))
+    no_step = _log_likelihoods(values - values.mean())
+    step = _log_likelihoods(_residuals(values, runs))
+    fit = np.logaddexp(no_step, step - math.log(values.size))
     weights: Samples = _PRIOR * np.exp(fit - fit.max())
     return weights / float(weights.sum())
 
@@ -195,9 +195,8 @@ def step_chance(values: Samples, runs: int) -> float:
     :param runs: how many of the newest runs are after the step, from 1 to n - 1.
     :returns: the probability of both directions together, for one place, averaged over all memories.
     """
-    before, after = values[:-runs], values[-runs:]
-    step = float(after.mean() - before.mean())
-    rest = np.concatenate([before - before.mean(), after - after.mean()])
+    step = float(values[-runs:].mean() - values[:-runs].mean())
+    rest = _residuals(values, runs)
     squares = float(rest @ rest)
     if not squares:
         return 0.0 if step else 1.0
@@ -208,7 +207,7 @@ def step_chance(values: Samples, runs: int) -> float:
     ratio = step**2 / (variances.sum(axis=1) * deviations * freedom)
     scores = normal_score(ratio, freedom)
     chances = np.array([math.erfc(score) for score in (scores / math.sqrt(2)).tolist()])
-    return float(memory_weights(rest) @ chances)
+    return float(memory_weights(values, runs) @ chances)
 
 
 def normal_score(ratio: Samples, freedom: float | Samples) -> Samples:
@@ -244,6 +243,23 @@ def tail_scores(values: Samples, known: int) -> Samples:
     scores = np.array([-_NORMAL.inv_cdf(min(max(each, _LEAST_CHANCE), 0.5)) for each in chances.tolist()])
     signed: Samples = np.sign(offsets) * scores
     return signed
+
+
+def _residuals(values: Samples, runs: int) -> Samples:
+    """Return what a step before the newest runs leaves: the deviations from the averages of both sides."""
+    before, after = values[:-runs], values[-runs:]
+    return np.concatenate([before - before.mean(), after - after.mean()])
+
+
+def _log_likelihoods(rest: Samples) -> Samples:
+    """Return ln L of each memory, shape (points,); all are equal and the greatest if nothing is left."""
+    frequencies = (rest.size - 1) // 2
+    power = np.abs(np.fft.rfft(rest)[1 : frequencies + 1]) ** 2
+    if not power.any():
+        return np.full(len(_POINTS), sys.float_info.max)
+    logs, spectrum = _spectra(rest.size)
+    fit: Samples = -logs - frequencies * np.log((power / spectrum).mean(axis=1))
+    return fit
 
 
 def _finite(samples: ArrayLike) -> Samples:

@@ -23,9 +23,25 @@ def test_variance_of_an_average_is_the_sum_of_all_correlations(runs: int) -> Non
 
 
 def test_memory_of_a_long_history_is_found() -> None:
-    inflations = [float(memory_weights(autoregression(r, 400)) @ LONG_RUN[:, 0]) for r in (0.0, 0.4, 0.8)]
+    weights = [memory_weights(autoregression(r, 400), 100) for r in (0.0, 0.4, 0.8)]
+    inflations = [float(each @ LONG_RUN[:, 0]) for each in weights]
 
     assert inflations == pytest.approx([1.0, (1 + 0.4) / (1 - 0.4), (1 + 0.8) / (1 - 0.8)], rel=0.35)
+
+
+def test_clear_step_is_no_memory() -> None:
+    values = autoregression(0.0, 80)
+    values[-20:] -= 3.0
+
+    assert memory_weights(values, 20)[0] > 0.75
+
+
+@pytest.mark.parametrize("values", [[1.0] * 6, [1.0] * 3 + [2.0] * 3, [1.0, 2.0] * 3, [1.0, 2.0]])
+def test_weights_are_probabilities_where_nothing_is_left(values: list[float]) -> None:
+    weights = memory_weights(np.array(values), len(values) // 2)
+
+    assert float(weights.sum()) == pytest.approx(1.0)
+    assert (weights > 0).all()
 
 
 def test_step_is_probably_noise_where_runs_resemble_those_before() -> None:
