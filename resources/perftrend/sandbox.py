@@ -54,6 +54,7 @@ _BWRAP = (
     *("choom", "--adjust", "1000", "--", "bwrap", "--die-with-parent", "--cap-drop", "ALL"),
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
 )
+_PACKAGE = Path(__file__).parent
 _FIRST = '"$@"; exit'
 """Runs a command in the first process of a sandbox, and waits for it.
 
@@ -131,6 +132,8 @@ def confine_device(command: Sequence[str], program: Path, capabilities: Iterable
     return [
         *_BWRAP,
         *("--clearenv", "--setenv", "PATH", os.defpath, "--setenv", "LANG", "C.UTF-8"),
+        # The program may import this package. In a checkout, Python does not find it by itself.
+        *(() if _PACKAGE.is_relative_to(sys.prefix) else ("--setenv", "PYTHONPATH", str(_PACKAGE.parent))),
         *("--as-pid-1", *(word for name in capabilities for word in ("--cap-add", name))),
         *_proc_and_dev(),
         *_show([*_read_by_all(), program]),
@@ -139,7 +142,7 @@ def confine_device(command: Sequence[str], program: Path, capabilities: Iterable
 
 
 def _read_by_all() -> list[Path]:
-    python = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parent]
+    python = [Path(sys.base_prefix), Path(sys.prefix), _PACKAGE]
     java = sorted(Path("/etc").glob("java*"))
     return [each for each in (*map(Path, _SYSTEM), *java, *python) if each.exists()]
 
