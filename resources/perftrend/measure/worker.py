@@ -88,7 +88,7 @@ class WorkerProcess:
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        except OSError:
+        except BrokenPipeError:
             raise self._failure("has ended") from None
         answer = self.read(timeout_s)
         del self._unanswered[0]
