@@ -103,7 +103,7 @@ def _admit(
     keys = [comment_reviews.key(each.identity, job_request.trigger) for each in reviews]
     known = requests.with_keys(keys) if requests else {}
     review, key = _choose(reviews, keys, job_request.request, known, has_store=requests is not None)
-    request = known.get(key) or _build_request(gerrit, wanted, review, key)
+    request = known.get(key) or _build_request(gerrit, wanted, review)
     if request.state in JOBS:
         # The build is started again, for example after it was killed.
         return None
@@ -175,30 +175,17 @@ def _choose(
     return (own or unknown[:1] or pairs)[-1]
 
 
-def _build_request(gerrit: Gerrit, wanted: PatchSetRequest, review: CommentReview, key: str) -> Request:
-    change, comment, trigger = gerrit.change(wanted.change), review.comments[0], wanted.job_request.trigger
-    patch_set = change.patch_set(wanted.patch_set)
-    return Request(
-        key=key,
-        change=change.number,
-        patch_set=patch_set.number,
-        project=change.project,
-        branch=change.branch,
-        revision=patch_set.revision,
-        ref=patch_set.ref,
-        review=review.identity,
-        comment=comment.identity,
-        path=comment.path,
-        account=comment_reviews.identity_of(review.author),
-        asked=comment.written,
-        place=0,
-        line=str(trigger),
-        job=trigger.job,
-        testbed=trigger.testbed,
-        link=plain(os.environ.get("BUILD_URL", "")),
-        # The job posts its result itself.
-        answered=True,
+def _build_request(gerrit: Gerrit, wanted: PatchSetRequest, review: CommentReview) -> Request:
+    change = gerrit.change(wanted.change)
+    request = comment_reviews.build_request(
+        review,
+        review.comments[0],
+        wanted.job_request.trigger,
+        change=change,
+        patch_set=change.patch_set(wanted.patch_set),
     )
+    # The job posts its result itself.
+    return replace(request, link=plain(os.environ.get("BUILD_URL", "")), answered=True)
 
 
 def _claim(

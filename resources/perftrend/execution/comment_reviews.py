@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from perftrend.clients.gerrit import Account, Comment
+from perftrend.clients.gerrit import Account, Comment, GerritChange, PatchSet
+from perftrend.store.requests import Request
 from perftrend.trigger import FORMER_JOBS, Refusal, Trigger
 
 _LONGEST_NAME = 255
@@ -65,6 +66,42 @@ def _plain(identity: Hashable) -> list[object]:
     # The keys in stores have the former name, and must not change: a comment would start its job again.
     parts = [next((old for old, new in FORMER_JOBS.items() if new == job), job), *others]
     return [sorted(each) if isinstance(each, frozenset) else str(each) for each in parts]
+
+
+def build_request(
+    review: CommentReview,
+    comment: Comment,
+    parsed: Trigger | Refusal,
+    *,
+    change: GerritChange,
+    patch_set: PatchSet,
+    place: int = 0,
+) -> Request:
+    """Return a request of a review, which has not been decided.
+
+    :param comment: the comment of the review that contains it.
+    :param place: its position among the requests of the review.
+    """
+    return Request(
+        key=key(review.identity, parsed),
+        change=change.number,
+        patch_set=patch_set.number,
+        project=change.project,
+        branch=change.branch,
+        revision=patch_set.revision,
+        ref=patch_set.ref,
+        review=review.identity,
+        comment=comment.identity,
+        path=comment.path,
+        account=identity_of(review.author),
+        asked=comment.written,
+        place=place,
+        line=str(parsed) if isinstance(parsed, Trigger) else parsed.line,
+        reason=parsed.reason if isinstance(parsed, Refusal) else "",
+        right_form=parsed.right_form if isinstance(parsed, Refusal) else "",
+        job=parsed.job if isinstance(parsed, Trigger) else "",
+        testbed=parsed.testbed if isinstance(parsed, Trigger) else "",
+    )
 
 
 def identity_of(account: Account) -> str:

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from perftrend.clients.gerrit import Account, Comment, Gerrit, GerritChange, RefusedError
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import UsageError
-from perftrend.execution.comment_reviews import CommentReview, find_reviews, identity_of, key
+from perftrend.execution.comment_reviews import CommentReview, build_request, find_reviews
 from perftrend.execution.job_request import Grammar
 from perftrend.listener.health import Metrics
 from perftrend.store.requests import Request, Requests
@@ -160,28 +160,9 @@ def _build_requests(parsed: ParsedReview, change: GerritChange) -> list[Request]
 
     :param change: the change with all its patch sets.
     """
-    review, speaking = parsed.review, parsed.comment
-    patch_set = change.patch_set(speaking.patch_set) if speaking.patch_set else change.current
+    comment = parsed.comment
+    patch_set = change.patch_set(comment.patch_set) if comment.patch_set else change.current
     return [
-        Request(
-            key=key(review.identity, each),
-            change=change.number,
-            patch_set=patch_set.number,
-            project=change.project,
-            branch=change.branch,
-            revision=patch_set.revision,
-            ref=patch_set.ref,
-            review=review.identity,
-            comment=speaking.identity,
-            path=speaking.path,
-            account=identity_of(review.author),
-            asked=speaking.written,
-            place=place,
-            line=str(each) if isinstance(each, Trigger) else each.line,
-            reason=each.reason if isinstance(each, Refusal) else "",
-            right_form=each.right_form if isinstance(each, Refusal) else "",
-            job=each.job if isinstance(each, Trigger) else "",
-            testbed=each.testbed if isinstance(each, Trigger) else "",
-        )
+        build_request(parsed.review, comment, each, change=change, patch_set=patch_set, place=place)
         for place, each in enumerate(parsed.triggers)
     ]
