@@ -373,9 +373,10 @@ def _artifacts(work: Work, source: Path) -> list[Path]:
             raise _artifacts_error(work, f"the build left no file that matches {pattern}")
         found |= files
     if work.sandbox:
+        root = source.resolve()
         for path in found:
-            target = (source / path).resolve()
-            if not target.is_relative_to(source.resolve()) and work.sandbox.hides(target):
+            target = (root / path).resolve()
+            if not target.is_relative_to(root) and work.sandbox.hides(target):
                 raise _artifacts_error(
                     work, f"the artifact {path} is a link to a file that is not in the checkout"
                 )

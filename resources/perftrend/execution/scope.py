@@ -60,7 +60,7 @@ def open_scope(
     """
     found = choose_scope(settings, builds.profile_of(project))
     with builds.open_builds(project, is_under_review=is_under_review, log=console.warn) as product:
-        if found.keys:
+        if found.keys and product.isolation:
             options = {**found.settings.device_options, **product.isolation}
             Testbed(found.spec, device_options=options).check()
         yield found, product

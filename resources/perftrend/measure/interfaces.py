@@ -38,7 +38,7 @@ class Wiring(Protocol):
 
     generator_ports: Sequence[str]
     device_ports: Sequence[str]
-    has_own_network: bool
+    has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
 
     def unusable(self) -> str:

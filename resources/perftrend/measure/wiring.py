@@ -170,8 +170,6 @@ def _text(mac: bytes) -> str:
 class Loopback(Wiring):
     """UDP on the loopback interface, at a random address, which avoids conflicts."""
 
-    has_own_network = False
-
     def __init__(self) -> None:
         # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.
         address = (
