@@ -138,10 +138,13 @@ def build(history: History, tmp_path: Path) -> Build:
 
     def run(*command: str, files: dict[str, str], artifact: str = "out") -> Path:
         commit = history.commit("Attack", files)
-        told = {"name": "ours", "description": "ours", "artifacts": [artifact], "build": [command]}
+        profile = {"name": "ours", "description": "ours", "artifacts": [artifact], "build": [command]}
         confined = Sandbox(LIMITS, (history.folder,))
         with Builds(
-            Profile.model_validate(told), Repository.at(history.folder), tmp_path / "builds", sandbox=confined
+            Profile.model_validate(profile),
+            Repository.at(history.folder),
+            tmp_path / "builds",
+            sandbox=confined,
         ) as builds:
             return builds.build(commit).folder
 
@@ -174,19 +177,19 @@ def run_job(history: History, place: Path, port: int, *, is_under_review: bool) 
         cwd=place, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    told["found"] = json.loads(Path(told["folder"], "found.json").read_text())
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    result["found"] = json.loads(Path(result["folder"], "found.json").read_text())
+    return result
 
 
 def test_code_under_review_finds_no_secret_and_no_server(
     history: History, tmp_path: Path, listening: int
 ) -> None:
-    told = run_job(history, tmp_path, listening, is_under_review=True)
+    result = run_job(history, tmp_path, listening, is_under_review=True)
 
-    assert [] == told["found"]
-    assert {} == told["failed"]
-    assert "'nothing'" in told["values"]
+    assert [] == result["found"]
+    assert {} == result["failed"]
+    assert "'nothing'" in result["values"]
     assert [] == list(tmp_path.rglob("written"))
 
 
@@ -194,12 +197,12 @@ def test_attacker_finds_all_of_them_without_a_sandbox(
     history: History, tmp_path: Path, listening: int
 ) -> None:
     """The attack of the test above works: what protects from it is the sandbox."""
-    told = run_job(history, tmp_path, listening, is_under_review=False)
+    result = run_job(history, tmp_path, listening, is_under_review=False)
 
     for each in ("file .netrc", "file id_ed25519", "file perftrend.sqlite", "network AF_INET"):
-        assert each in told["found"]
-        assert each in told["values"]
-    assert any(each.endswith("/environ") for each in told["found"])
+        assert each in result["found"]
+        assert each in result["values"]
+    assert any(each.endswith("/environ") for each in result["found"])
     assert 4 == len(list(tmp_path.rglob("written")))
 
 
