@@ -193,7 +193,7 @@ def _claim(
 ) -> Request | None:
     now = datetime.now(UTC)
     claimed = replace(
-        request, state=RequestState.STARTED, told=str(plan), duration_s=plan.usual_s, decided=now, reason=""
+        request, state=RequestState.STARTED, told=str(plan), estimated_s=plan.usual_s, decided=now, reason=""
     )
 
     def exceeded(others: Sequence[Request]) -> request_validation.LimitExceeded | None:

@@ -62,7 +62,7 @@ def exceeded(
     :param others: requests since :func:`horizon` of the same person, on the same change or testbed, and all
         that are not finished on that testbed.
     """
-    duration_s = request.duration_s or 0.0
+    estimated_s = request.estimated_s or 0.0
     jobs = [each for each in others if each.state in JOBS and each.key != request.key]
     since = day_before(now)
     today = [each for each in jobs if each.decided and each.decided >= since]
@@ -84,10 +84,10 @@ def exceeded(
         ),
     )
     room_s = min(hours * _HOUR_S - used_s for _, hours, used_s in rules)
-    if duration_s <= room_s:
+    if estimated_s <= room_s:
         return None
-    text, hours, used_s = next(rule for rule in rules if duration_s > rule[1] * _HOUR_S - rule[2])
-    reason = f"it needs about {format_duration(duration_s)}, but {text.format(_format_hours(hours))}"
+    text, hours, used_s = next(rule for rule in rules if estimated_s > rule[1] * _HOUR_S - rule[2])
+    reason = f"it needs about {format_duration(estimated_s)}, but {text.format(_format_hours(hours))}"
     left_s = max(0.0, hours * _HOUR_S - used_s)
     if used_s:
         reason += f", of which {_format_left(left_s)}"
@@ -102,13 +102,13 @@ def backlog_s(jobs: Iterable[Request], now: datetime) -> float:
     """
     left = list(jobs)
     accepted = sorted(
-        (each.decided, each.duration_s or 0.0)
+        (each.decided, each.estimated_s or 0.0)
         for each in left
         if each.state is RequestState.STARTED and each.decided
     )
     end = datetime.min.replace(tzinfo=UTC)
-    for decided, duration_s in accepted:
-        end = max(end, decided) + timedelta(seconds=duration_s)
+    for decided, estimated_s in accepted:
+        end = max(end, decided) + timedelta(seconds=estimated_s)
     return max(0.0, (end - now).total_seconds()) + _sum_s(each for each in left if each.state in _NOT_BEGUN)
 
 
@@ -124,7 +124,7 @@ def horizon(limits: GerritSettings, now: datetime) -> datetime:
 
 
 def _sum_s(requests: Iterable[Request]) -> float:
-    return sum(each.duration_s or 0.0 for each in requests)
+    return sum(each.estimated_s or 0.0 for each in requests)
 
 
 def _format_hours(hours: float) -> str:

@@ -137,7 +137,7 @@ class RequestProcessor:
     def _claim(self, request: Request, trigger: Trigger, plan: RequestPlan, now: datetime) -> Request:
         """Claim a request, unless it is beyond a limit."""
         claimed = replace(
-            request, state=RequestState.CLAIMED, told=str(plan), duration_s=plan.usual_s, decided=now
+            request, state=RequestState.CLAIMED, told=str(plan), estimated_s=plan.usual_s, decided=now
         )
         limit = self.requests.claim(
             request,

@@ -97,7 +97,7 @@ class Request:
     """The address of the build."""
     exit_code: int | None = None
     answered: bool = False
-    duration_s: float | None = None
+    estimated_s: float | None = None
     """The estimated usual duration of the job; None if it is not known."""
 
 

@@ -242,7 +242,7 @@ requests = Table(
     Column("link", Text, nullable=False),
     Column("exit_code", Integer),
     Column("answered", Boolean, nullable=False),
-    Column("duration_s", Float),
+    Column("estimated_s", Float),
     Index("ix_requests_state", "state"),
     Index("ix_requests_change_account", "change", "account"),
     Index("ix_requests_decided", "decided"),

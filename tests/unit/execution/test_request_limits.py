@@ -29,13 +29,13 @@ LIMITS = GerritSettings(
 
 def job(hours: float | None, key: str = "other", *, hours_ago: float = 1, **others: Any) -> Request:
     usual: dict[str, Any] = {"state": RequestState.ENDED, "decided": NOW - timedelta(hours=hours_ago)}
-    duration_s = None if hours is None else hours * HOUR_S
-    return replace(REQUEST, key=key, duration_s=duration_s, **{**usual, **others})
+    estimated_s = None if hours is None else hours * HOUR_S
+    return replace(REQUEST, key=key, estimated_s=estimated_s, **{**usual, **others})
 
 
 def exceeded(hours: float | None, *jobs: Request, limits: GerritSettings = LIMITS) -> LimitExceeded | None:
     numbered = [replace(each, key=f"other {number}") for number, each in enumerate(jobs)]
-    request = replace(REQUEST, duration_s=None if hours is None else hours * HOUR_S)
+    request = replace(REQUEST, estimated_s=None if hours is None else hours * HOUR_S)
     return request_limits.exceeded(request, numbered, limits, NOW)
 
 
@@ -132,7 +132,7 @@ def test_what_does_not_count(other: Request) -> None:
 
 
 def test_request_itself_does_not_count() -> None:
-    itself = replace(REQUEST, duration_s=8 * HOUR_S)
+    itself = replace(REQUEST, estimated_s=8 * HOUR_S)
 
     assert request_limits.exceeded(itself, [itself], LIMITS, NOW) is None
 
@@ -150,7 +150,7 @@ def test_number_of_jobs_of_a_person_is_limited_on_all_changes_together() -> None
 def test_800_jobs_on_40_changes_are_not_started() -> None:
     accepted: list[Request] = []
     for number in range(800):
-        each = replace(REQUEST, key=f"k{number}", change=number % 40, duration_s=60.0)
+        each = replace(REQUEST, key=f"k{number}", change=number % 40, estimated_s=60.0)
         if request_limits.exceeded(each, accepted, GerritSettings(), NOW) is None:
             accepted.append(each)
 
@@ -162,15 +162,15 @@ def test_no_order_of_requests_exceeds_the_hours(hours: list[float]) -> None:
     limits = LIMITS.model_copy(update={"jobs_per_day": 1000})
     accepted: list[Request] = []
     for number, each in enumerate(hours):
-        request = replace(REQUEST, key=f"k{number}", duration_s=each * HOUR_S)
+        request = replace(REQUEST, key=f"k{number}", estimated_s=each * HOUR_S)
         found = request_limits.exceeded(request, accepted, limits, NOW)
         if found is None:
             accepted.append(request)
         elif found.room_s:
-            smaller = replace(request, duration_s=found.room_s)
+            smaller = replace(request, estimated_s=found.room_s)
             assert request_limits.exceeded(smaller, accepted, limits, NOW) is None
 
-    assert 10 * HOUR_S + 1e-6 >= sum(each.duration_s or 0 for each in accepted)
+    assert 10 * HOUR_S + 1e-6 >= sum(each.estimated_s or 0 for each in accepted)
 
 
 def test_requests_that_can_still_count_are_read() -> None:

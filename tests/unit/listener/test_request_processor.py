@@ -363,7 +363,7 @@ def test_durations_are_stored_with_the_jobs(listener: Any) -> None:
 
     listener.serve()
 
-    assert [60.0] == [each.duration_s for each in listener.store.requests.in_states("started")]
+    assert [60.0] == [each.estimated_s for each in listener.store.requests.in_states("started")]
 
 
 def test_limit_of_jobs_leaves_dry_runs_alone(listener: Any) -> None:

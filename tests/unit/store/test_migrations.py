@@ -57,7 +57,7 @@ ENTERED: dict[str, Rows] = {
         "requests": {
             name: value
             for name, value in {**asdict(REQUEST), "state": "seen", "asked": MOMENT}.items()
-            if name != "duration_s"
+            if name != "estimated_s"
         },
         "marks": {"name": "comments", "moment": MOMENT},
     },

@@ -88,7 +88,7 @@ def test_what_somebody_asked_on_all_changes_is_found_from_a_moment_on(requests: 
 
 
 def test_request_is_claimed_if_the_check_of_the_others_passes(requests: Requests) -> None:
-    claimed = replace(REQUEST, state=RequestState.CLAIMED, decided=MOMENT, duration_s=60.0)
+    claimed = replace(REQUEST, state=RequestState.CLAIMED, decided=MOMENT, estimated_s=60.0)
     requests.add([REQUEST])
 
     assert "wrong" == requests.claim(REQUEST, claimed, lambda _: "wrong", since=MOMENT)

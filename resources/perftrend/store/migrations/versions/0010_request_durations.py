@@ -9,5 +9,5 @@ down_revision = "0009"
 
 def upgrade() -> None:
     """Add a column; earlier requests have no duration."""
-    op.add_column("requests", sa.Column("duration_s", sa.Float))
+    op.add_column("requests", sa.Column("estimated_s", sa.Float))
     op.create_index("ix_requests_decided", "requests", ["decided"])
