@@ -36,9 +36,13 @@ class Job:
     items: dict[int, int] = field(default_factory=dict)
     """What those builds were in the queue."""
     building: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
     artifacts: tuple[str, ...] = ("archives/output.xml.gz",)
     buildable: bool = True
     first_started_ms: int = FIRST_STARTED_MS
+
+    def result(self, number: int) -> str:
+        return "ABORTED" if number in self.aborted else "SUCCESS"
 
     def told(self, number: int) -> dict[str, Any]:
         given = self.given.get(number, {"TESTBED": "1n-veth"})
@@ -52,7 +56,7 @@ class Job:
             "duration": 60_000,
             "number": number,
             "queueId": self.items.get(number, -1),
-            "result": None if number in self.building else "SUCCESS",
+            "result": None if number in self.building else self.result(number),
             "timestamp": self.first_started_ms + number * 3_600_000,
         }
 
@@ -65,6 +69,7 @@ class Item:
     parameters: dict[str, str]
     number: int | None = None
     """Of the build; None as long as it waits."""
+    is_cancelled: bool = False
 
     def told(self, item: int, url: str) -> dict[str, Any]:
         path = "".join(f"/job/{quote(part)}" for part in self.job.split("/"))
@@ -154,7 +159,24 @@ class JenkinsDouble:
     def waiting(self) -> list[dict[str, Any]]:
         """Return what is told of the queue."""
         items = enumerate(self._items, 1)
-        return [each.told(item, self.url) for item, each in items if each.number is None]
+        return [
+            each.told(item, self.url) for item, each in items if each.number is None and not each.is_cancelled
+        ]
+
+    def cancel(self, item: int) -> bool:
+        """Remove what waits; tell whether it did."""
+        found = 0 < item <= len(self._items) and self._items[item - 1].number is None
+        if found:
+            self._items[item - 1].is_cancelled = True
+        return found
+
+    def stop(self, job: str, number: int) -> bool:
+        """Abort a build; tell whether it exists. One that has ended stays what it is."""
+        found = job in self.jobs and number in self.jobs[job].numbers
+        if found and number in self.jobs[job].building:
+            self.jobs[job].building.remove(number)
+            self.jobs[job].aborted.add(number)
+        return found
 
     def listed(self, folder: str, *, deeper: bool = True) -> list[dict[str, Any]]:
         """Return the jobs and folders that lie directly in a folder."""
@@ -199,6 +221,13 @@ class Handler(faulty.Handler):
             f"crumb{double.session}", f"SESSION={double.session}")  # fmt: skip
         if double.crumbs and not has_crumb:
             self.send(403)
+            return
+        if path == "/queue/cancelItem":
+            self.send(204 if double.cancel(int(double.requests[-1].query["id"][0])) else 404)
+            return
+        if stop := re.fullmatch(r"(.*)/(\d+)/stop", path):
+            found = double.stop(job_name(stop[1]), int(stop[2]))
+            self.send(302 if found else 404, headers={"Location": f"{double.url}{stop[1]}/{stop[2]}/"})
             return
         name = job_name(path.rpartition("/")[0])
         if name not in double.jobs or path.endswith("/build") == bool(double.jobs[name].parameters):

@@ -13,6 +13,7 @@ from tests.integration.servers.hudson import Server
 
 JOB = "client's jöb, all of it"
 PATIENT = f"{JOB}, later"
+LONG, NEVER = f"{JOB}, for long", f"{JOB}, never"
 XML = """<project>
   <quietPeriod>0</quietPeriod>
   <properties><hudson.model.ParametersDefinitionProperty><parameterDefinitions>
@@ -128,6 +129,32 @@ def test_build_that_waits_is_told_and_found_in_the_queue_and_out_of_it(
     assert [] == jenkins.queue(PATIENT)
     assert [build] == jenkins.find(PATIENT, "WORDS", "ü & waits")
     assert [] == jenkins.find(PATIENT, "WORDS", "never said")
+
+
+def test_running_build_is_aborted_and_may_be_aborted_again(jenkins: Jenkins, jenkins_server: Server) -> None:
+    """On a recent Java, this server cannot end the build's processes, and therefore calls it a failure."""
+    jenkins_server.create_job(LONG, XML.replace("sleep 1\n", "sleep 3600\n"))
+    started = jenkins.start(LONG, {"WORDS": "too long"})
+    while not (builds := list(jenkins.builds(LONG))):
+        pass
+
+    jenkins.abort(builds[0])
+    ended = jenkins.wait(started, timeout_s=300, poll_s=0.2)
+    jenkins.abort(ended)
+
+    assert ended.result in ("ABORTED", "FAILURE")
+    assert ended.result == jenkins.build(LONG, ended.number).result
+
+
+def test_build_that_waits_is_removed_from_the_queue(jenkins: Jenkins, jenkins_server: Server) -> None:
+    jenkins_server.create_job(NEVER, XML.replace("<quietPeriod>0<", "<quietPeriod>3600<"))
+    jenkins.start(NEVER, {"WORDS": "wrong"})
+    [waiting] = jenkins.queue(NEVER)
+
+    jenkins.cancel(waiting)
+    jenkins.cancel(waiting)
+
+    assert ([], []) == (jenkins.queue(NEVER), list(jenkins.builds(NEVER)))
 
 
 def test_missing_job_is_answered_with_the_nearest(jenkins: Jenkins) -> None:

@@ -203,6 +203,17 @@ class Jenkins:
         """
         return queue.start(self._api, job, parameters or {})
 
+    def cancel(self, item: QueueItem) -> None:
+        """Remove a queued build; one that has left the queue meanwhile is no error, and continues."""
+        queue.cancel(self._api, item)
+
+    def abort(self, build: JenkinsBuild) -> None:
+        """Abort a running build, which may take a while to end; one that has ended is no error.
+
+        The user needs the permission *Job/Cancel*.
+        """
+        queue.abort(self._api, build)
+
     def wait(
         self, build: QueuedBuild | tuple[str, int], *, timeout_s: float, poll_s: float = 5.0
     ) -> JenkinsBuild:

@@ -1,4 +1,4 @@
-"""The build queue: starting a build, finding it again, and search for builds and items by a parameter."""
+"""The build queue: starting a build, finding it again, ending it, and search for a parameter's value."""
 
 from __future__ import annotations
 
@@ -141,6 +141,28 @@ def start(api: Api, job: str, parameters: Mapping[str, str]) -> QueuedBuild:
             "check jenkins.url, including https://"
         )
     return QueuedBuild(job, following - 1, int(item[1]) if item else None, dict(parameters))
+
+
+def cancel(api: Api, item: QueueItem) -> None:
+    """Remove an item from the queue. See :meth:`Jenkins.cancel`."""
+    if api.knows_ranges():
+        path = f"queue/cancelItem?id={item.number}"
+    else:
+        path = f"queue/item/{item.number}/cancelQueue"
+    _post_if_there(api, path)
+
+
+def abort(api: Api, build: JenkinsBuild) -> None:
+    """Abort a build. See :meth:`Jenkins.abort`."""
+    _post_if_there(api, f"{job_path(build.job)}/{build.number}/stop")
+
+
+def _post_if_there(api: Api, path: str) -> None:
+    try:
+        api.transport.post(path, {})
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def number(api: Api, started: QueuedBuild) -> int | None:
