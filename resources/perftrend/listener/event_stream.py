@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from typing_extensions import override
 
-from perftrend.clients.gerrit import CommentAdded, EventsDropped, EventStream
+from perftrend.clients.gerrit import ChangeUpdated, CommentAdded, EventsDropped, EventStream
 from perftrend.errors import PerftrendError, ServiceError
 
 _IDLE_S = 5.0
@@ -59,7 +59,7 @@ class EventReceiver(threading.Thread):
     """A thread that receives events until it is stopped.
 
     :param listen: opens a stream of events.
-    :param wakes: is woken for each comment.
+    :param wakes: is woken for each comment, new patch set and abandoned change.
     :param projects: projects whose events are used; None: all.
     :param report: receives a line for each new problem.
     """
@@ -122,7 +122,7 @@ class EventReceiver(threading.Thread):
                 self._mark_connected()
                 if isinstance(event, EventsDropped):
                     self._wakes.wake(everywhere=True)
-                elif isinstance(event, CommentAdded) and self._is_ours(event.project):
+                elif isinstance(event, CommentAdded | ChangeUpdated) and self._is_ours(event.project):
                     self._wakes.wake(event.change)
 
     def _is_ours(self, project: str) -> bool:

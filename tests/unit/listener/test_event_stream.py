@@ -86,6 +86,16 @@ def test_connection_that_never_stood_wakes_nobody() -> None:
     assert ([], False) == Connections([]).followed()
 
 
+@pytest.mark.parametrize("kind", ["patchset-created", "change-abandoned"])
+def test_new_patch_set_and_abandoned_change_are_looked_at(kind: str) -> None:
+    events = [
+        read_event(json.dumps({"type": kind, "change": {"project": project, "number": number}}).encode())
+        for project, number in (("router", 4), ("another", 5))
+    ]
+
+    assert ([4], True) == Connections(events).followed()
+
+
 def test_dropped_events_make_the_listener_look_everywhere() -> None:
     connections = Connections([None, EventsDropped()])
     looks = []

@@ -93,6 +93,14 @@ class PatchSet:
     uploaded: datetime
     """UTC."""
     uploader: Account
+    kind: str = "REWORK"
+    """How it differs from the one before it: ``REWORK``, ``TRIVIAL_REBASE``, ``MERGE_FIRST_PARENT_UPDATE``,
+    ``NO_CODE_CHANGE`` (only the commit message), or ``NO_CHANGE``."""
+
+    @property
+    def has_new_code(self) -> bool:
+        """Whether what is built from it may differ from what was built from the one before it."""
+        return self.kind not in ("NO_CODE_CHANGE", "NO_CHANGE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +233,7 @@ def _patch_set(revision: str, value: object) -> PatchSet:
         ),
         uploaded=validation.moment(found.get("created")),
         uploader=read_account(found.get("uploader")),
+        kind=validation.text(found.get("kind")) or "REWORK",
     )
 
 

@@ -3,8 +3,8 @@
 ssh is started with a list of arguments, checks the host key and never prompts. The length of lines is
 limited, and lines that are not valid events are counted and skipped.
 
-Source: ssh(1), ssh_config(5); Gerrit's documentation, "gerrit stream-events", sections Comment Added and
-Dropped Output.
+Source: ssh(1), ssh_config(5); Gerrit's documentation, "gerrit stream-events", sections Comment Added,
+Patchset Created, Change Abandoned and Dropped Output.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ LONGEST_LINE = 1024**2
 _PIECE = 64 * 1024
 _RETAINED_ERROR_BYTES = 4096
 _FAREWELL_S = 5.0
-_COMMAND = ("gerrit", "stream-events", "-s", "comment-added")
+_UPDATES = ("patchset-created", "change-abandoned")
+_COMMAND = (
+    "gerrit",
+    "stream-events",
+    *(word for kind in ("comment-added", *_UPDATES) for word in ("-s", kind)),
+)
 
 _LASTING = (
     ("host key", "its host key is not trusted; check it, and add it to gerrit.known_hosts"),
@@ -273,7 +278,15 @@ class EventsDropped:
     """Gerrit dropped events, because they were not read fast enough."""
 
 
-Event = CommentAdded | EventsDropped
+@dataclass(frozen=True, slots=True)
+class ChangeUpdated:
+    """A change has a new patch set, or was abandoned."""
+
+    project: str
+    change: int
+
+
+Event = CommentAdded | ChangeUpdated | EventsDropped
 
 
 def read_event(line: bytes) -> Event | None:
@@ -288,6 +301,11 @@ def read_event(line: bytes) -> Event | None:
     kind = validation.some_text(found.get("type"))
     if kind == "dropped-output":
         return EventsDropped()
+    if kind in _UPDATES:
+        change = validation.table(found.get("change"))
+        return ChangeUpdated(
+            validation.some_text(change.get("project")), validation.whole(change.get("number"))
+        )
     return _comment_added(found) if kind == "comment-added" else None
 
 

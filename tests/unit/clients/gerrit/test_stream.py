@@ -174,7 +174,8 @@ def test_ssh_gets_arguments_and_no_secret(ssh: Path, tmp_path: Path, monkeypatch
     started = ssh.read_text()
     words = started.split("\0")
     assert "t0ken" not in started
-    assert ["--", "review.example.org", "gerrit", "stream-events", "-s", "comment-added"] == words[-7:-1]
+    kinds = ["-s", "comment-added", "-s", "patchset-created", "-s", "change-abandoned"]
+    assert ["--", "review.example.org", "gerrit", "stream-events", *kinds] == words[-11:-1]
     assert {"BatchMode=yes", "StrictHostKeyChecking=yes"} <= set(words)
     assert f'IdentityFile="{key}"' in words
     assert f'UserKnownHostsFile="{tmp_path}/50%% known"' in words
