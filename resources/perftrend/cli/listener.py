@@ -23,8 +23,9 @@ from perftrend.listener import health
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Metrics
+from perftrend.listener.jenkins_runner import JenkinsRunner
 from perftrend.listener.request_processor import Planner, RequestProcessor
-from perftrend.listener.runner import JenkinsRunner, LocalRunner, Runner
+from perftrend.listener.runner import LocalRunner, Runner
 from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings
@@ -94,7 +95,11 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
             may_wait = runs_jobs and not given.once
             if not (may_wait or leadership.is_held()):
                 raise _in_use(redact_password(settings.store))
-        runner = JenkinsRunner(runs_jobs) if runs_jobs else _local(given, settings, store.requests)
+        runner = (
+            JenkinsRunner(runs_jobs, store.requests, report=console.warn)
+            if runs_jobs
+            else _local(given, settings, store.requests)
+        )
         stack.callback(runner.close)
         processor = RequestProcessor(
             client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, console.warn

@@ -1,10 +1,12 @@
-"""Who may start jobs by a comment on a patch set.
+"""Who may start jobs by a comment on a patch set, and who may end them.
 
 - A member of the groups of the setting ``gerrit.groups`` may start jobs on every patch set. The comment is on
   that patch set, so its author vouches for this code.
 - The owner of a change may start jobs on the patch sets that a member has approved by a comment "ok to test".
   A patch set is code that nobody has reviewed yet, and a job runs it; a new one needs a new approval.
 - All others may not.
+
+These may end a job: the author of the comment that started it, the owner of the change, and members.
 
 All of this is what Gerrit reports, by the numbers of accounts: names and addresses in events and environment
 variables decide nothing.
@@ -74,7 +76,7 @@ def why_not(gerrit: Review, groups: Sequence[str], author: Account, change: int,
     :raises ServiceError: if Gerrit does not answer.
     """
     require_groups(groups)
-    if includes_all_users(groups) or _is_member(gerrit, groups, author):
+    if _is_member(gerrit, groups, author):
         return ""
     names = " or ".join(groups)
     if not gerrit.change(change).owner.is_same(author):
@@ -84,8 +86,21 @@ def why_not(gerrit: Review, groups: Sequence[str], author: Account, change: int,
     return f"a member of {names} has to comment '{APPROVAL}' on patch set {patch_set} first"
 
 
+def why_not_end(gerrit: Review, groups: Sequence[str], author: Account, change: int) -> str:
+    """Return why a user may not end the jobs that others have started on a change; empty if the user may.
+
+    :param groups: names or identities of the groups whose members may start jobs.
+    :param author: the author of the comment.
+    :raises ServiceError: if Gerrit does not answer.
+    """
+    if gerrit.change(change).owner.is_same(author) or _is_member(gerrit, groups, author):
+        return ""
+    names = " or ".join(groups)
+    return f"only those who started jobs, the owner of the change and members of {names} may end them"
+
+
 def _is_member(gerrit: Review, groups: Sequence[str], account: Account) -> bool:
-    return any(
+    return includes_all_users(groups) or any(
         name in groups for group in gerrit.groups(account) for name in (group.name, group.identity) if name
     )
 

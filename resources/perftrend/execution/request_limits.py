@@ -22,7 +22,7 @@ from perftrend.text import format_count
 
 _DAY = timedelta(days=1)
 _HOUR_S = 3600
-_STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED)
+_STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED, RequestState.DONE)
 _NOT_BEGUN = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
 """States of jobs whose end is recorded, so that all of their duration may be left."""
 

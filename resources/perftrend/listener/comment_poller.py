@@ -1,12 +1,16 @@
-"""Polling of comments: reads them from Gerrit, and adds the requests in them to the store.
+"""Polling of changes: reads their comments from Gerrit, and adds the requests in them to the store.
 
 The store has a mark, by Gerrit's own clock, up to which all comments have been read. Each poll overlaps the
 previous one, since Gerrit's index may lag; known requests are not added again.
+
+If jobs of a change may be queued or running, the poll also checks whether it was abandoned or has a new patch
+set, which ends them (:mod:`perftrend.listener.cancellation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -16,6 +20,7 @@ from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import UsageError
 from perftrend.execution.comment_reviews import CommentReview, build_request, find_reviews
 from perftrend.execution.job_request import Grammar
+from perftrend.listener import cancellation
 from perftrend.listener.health import Metrics
 from perftrend.store.requests import Request, Requests
 from perftrend.trigger import Refusal, Trigger
@@ -67,19 +72,41 @@ class CommentPoller:
         self._requests.set_mark(self._name, max([mark, *(change.updated for change in changes)]))
 
     def at(self, changes: Iterable[int]) -> None:
-        """Read the comments of some changes."""
-        for number in sorted(set(changes)):
-            try:
+        """Read the comments of some changes, and cancel what no longer matters."""
+        numbers = sorted(set(changes))
+        self._read_comments(numbers)
+        for number in sorted(self._requests.active_changes() & set(numbers)):
+            with self._skipped_if_gone(number):
+                self._cancel_outdated(self._gerrit.change(number))
+
+    def _read_comments(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            with self._skipped_if_gone(number):
                 new = self._new_reviews(number)
-                requests = self._extract_requests(number, new)
-            except (RefusedError, UsageError) as error:
-                if isinstance(error, RefusedError) and error.status not in _GONE:
-                    raise
-                self._report(f"change {number} is skipped: {error}")
-                continue
-            for each in self._requests.add(requests):
-                self._metrics.requests.labels(each.job or "none", each.state.value).inc()
-            self._remember(comment.identity for review in new for comment in review.comments)
+                for each in self._requests.add(self._extract_requests(number, new)):
+                    self._metrics.requests.labels(each.job or "none", each.state.value).inc()
+                self._remember(comment.identity for review in new for comment in review.comments)
+
+    @contextmanager
+    def _skipped_if_gone(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except (RefusedError, UsageError) as error:
+            if isinstance(error, RefusedError) and error.status not in _GONE:
+                raise
+            self._report(f"change {number} is skipped: {error}")
+
+    def _cancel_outdated(self, change: GerritChange) -> None:
+        found = cancellation.of_update(
+            change,
+            self._requests.active_on(change.number),
+            ours=identity_of(self._gerrit.account),
+            now=datetime.now(UTC),
+        )
+        if found:
+            by, targets = found
+            self._requests.cancel(by, targets)
+            self._metrics.requests.labels(by.job, by.state.value).inc()
 
     def _new_reviews(self, number: int) -> list[CommentReview]:
         """Return the reviews of a change that have not been processed."""

@@ -1,4 +1,4 @@
-"""Processing of requests: decide, start and reply, each step once, in the order of the requests.
+"""Processing of requests: decide, start or end, and reply, each step once, in the order of the requests.
 
 Every step is stored before the next one begins, and every step can be repeated. Before a job is started
 again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
@@ -22,16 +22,19 @@ from perftrend.execution import permissions, request_limits, request_validation
 from perftrend.execution.comment_reviews import account_of
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
+from perftrend.listener import cancellation
 from perftrend.listener.health import Metrics
-from perftrend.listener.runner import RequestRejectedError, Runner
+from perftrend.listener.runner import CancelResult, RequestRejectedError, Runner
 from perftrend.settings import GerritSettings
 from perftrend.store.requests import Request, Requests, RequestState
-from perftrend.trigger import Refusal, Trigger
+from perftrend.trigger import CANCEL, Refusal, Trigger
 
 _FOR_A_LINK = timedelta(seconds=20)
 """Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
 _PERSISTENT = timedelta(minutes=5)
 """A request is refused if a service has failed for it, and for it alone, for this long."""
+_WAITS = timedelta(minutes=1)
+"""Maximum delay of a reply until the jobs that it reports as cancelled have ended."""
 _NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 """Permanent rejections of a reply, for example because the change was deleted; they are not retried."""
 
@@ -86,12 +89,17 @@ class RequestProcessor:
 
     def _serve(self, of_review: Sequence[Request]) -> bool:
         """Process the requests of one review; return whether its reply has to wait."""
-        served = [self._add_link(self._start(self._decide(each), each)) for each in of_review]
-        if any(map(self._hopes_for_a_link, served)):
+        served = [self._advance(each) for each in of_review]
+        if any(self._hopes_for_a_link(each) or self._awaits_end(each) for each in served):
             return True
         if unanswered := [each for each in served if not each.answered]:
             self._answer(unanswered)
         return False
+
+    def _advance(self, request: Request) -> Request:
+        if request.state is RequestState.CANCELLING:
+            return self._cancel(request)
+        return self._add_link(self._start(self._decide(request), request))
 
     # ---- deciding
 
@@ -99,7 +107,8 @@ class RequestProcessor:
         if request.state is not RequestState.SEEN:
             return request
         parsed = self._parse_request(request)
-        starts = isinstance(parsed, Trigger) and not parsed.options.dry_run
+        ends = isinstance(parsed, Trigger) and parsed.job == CANCEL
+        starts = isinstance(parsed, Trigger) and not parsed.options.dry_run and not ends
         now = self.now()
         today = self.requests.of(request.account, request_limits.day_before(now))
         if wrong := request_limits.beyond_count(
@@ -109,10 +118,8 @@ class RequestProcessor:
             state = RequestState.IGNORED if is_notified else RequestState.LIMITED
             return self._change(request, state=state, reason=wrong, right_form="", decided=now)
         try:
-            if wrong := self._why_not(request):
-                parsed = Refusal(request.line, wrong, "")
-            if isinstance(parsed, Refusal):
-                return self._refuse(request, parsed, now)
+            if ends:
+                return self._decide_cancel(request)
             plan = self._plan(request, parsed)
         except UnavailableError:
             raise
@@ -149,6 +156,27 @@ class RequestProcessor:
             return self._refuse(request, request_validation.refuse(trigger, plan, limit), now)
         return self._count(claimed)
 
+    def _decide_cancel(self, request: Request) -> Request:
+        """Mark the jobs of the change on the testbed that the author may end."""
+        found = [
+            each
+            for each in self.requests.active_on(request.change)
+            if each.testbed == request.testbed and cancellation.is_before(each, request)
+        ]
+        targets = [each for each in found if each.account == request.account]
+        wrong = ""
+        if len(targets) < len(found):
+            author = account_of(request.account)
+            wrong = permissions.why_not_end(self.gerrit, self.settings.groups, author, request.change)
+            targets = targets if wrong else found
+        now = self.now()
+        if found and not targets:
+            return self._refuse(request, Refusal(request.line, wrong, ""), now)
+        reason = wrong and f"other jobs continue: {wrong}"
+        by = replace(request, state=RequestState.DONE, reason=reason, decided=now)
+        self.requests.cancel(by, targets)
+        return self._count(by)
+
     def _parse_request(self, request: Request) -> Trigger | Refusal:
         if request.reason:
             return Refusal(request.line, request.reason, request.right_form)
@@ -162,9 +190,13 @@ class RequestProcessor:
             self.gerrit, self.settings.groups, author, request.change, request.patch_set
         )
 
-    def _plan(self, request: Request, trigger: Trigger) -> RequestPlan | Refusal:
+    def _plan(self, request: Request, parsed: Trigger | Refusal) -> RequestPlan | Refusal:
+        if wrong := self._why_not(request):
+            return Refusal(request.line, wrong, "")
+        if isinstance(parsed, Refusal):
+            return parsed
         try:
-            return self.planner(request, trigger)
+            return self.planner(request, parsed)
         except InvalidRequestError as unfit:
             return unfit.refusal
         except ServiceError:
@@ -206,6 +238,38 @@ class RequestProcessor:
         self.report(f"{request.line}: started for change {request.change}, patch set {request.patch_set}")
         return self._change(request, state=self.runner.begun, link=link)
 
+    def _cancel(self, request: Request) -> Request:
+        """End the job of a request, as far as it has not ended."""
+        try:
+            result = self.runner.cancel(request)
+        except RequestRejectedError as error:
+            self.metrics.failures.labels("runner").inc()
+            self.report(f"{request.line}: cannot be ended: {error}")
+            reason = "it cannot be ended here; see the log of the listener"
+            return self._change(request, state=RequestState.STARTED, reason=reason)
+        except ServiceError:
+            self.metrics.failures.labels("runner").inc()
+            raise
+        match result:
+            case CancelResult.PENDING:
+                return request
+            case CancelResult.HAD_ENDED:
+                return self._change(request, state=RequestState.ENDED)
+            case CancelResult.ABORTED | CancelResult.NEVER_BEGAN:
+                reason = "aborted" if result is CancelResult.ABORTED else "removed from the queue"
+                self.report(f"{request.line}: {reason} for change {request.change}")
+                return self._change(request, state=RequestState.CANCELLED, reason=reason)
+
+    def _awaits_end(self, request: Request) -> bool:
+        """Return whether a reply waits until jobs have ended."""
+        if request.state is RequestState.CANCELLING:
+            return not request.answered
+        if request.state is not RequestState.DONE or request.answered:
+            return False
+        targets = self.requests.cancelled_by(request)
+        is_recent = request.decided is not None and self.now() - request.decided < _WAITS
+        return is_recent and any(each.state is RequestState.CANCELLING for each in targets)
+
     def _add_link(self, request: Request) -> Request:
         """Return a request with the address of its build, or of its job if the build starts too late."""
         if request.state is not RequestState.STARTED or request.link or request.answered:
@@ -235,7 +299,7 @@ class RequestProcessor:
 
     def _answer(self, requests: Sequence[Request]) -> None:
         """Post one reply to the requests of a review."""
-        text = reply_text(requests)
+        text = reply_text([self._with_result(each) for each in requests])
         if text:
             try:
                 posted = self.gerrit.answer(requests[0].change, _comment(requests[0]), text)
@@ -247,6 +311,11 @@ class RequestProcessor:
             else:
                 self.metrics.answers.inc(posted.is_new)
         self.requests.mark_answered([each.key for each in requests])
+
+    def _with_result(self, request: Request) -> Request:
+        if request.state is not RequestState.DONE:
+            return request
+        return replace(request, told=cancellation.result_text(request, self.requests.cancelled_by(request)))
 
 
 def _comment(request: Request) -> Comment:
@@ -270,6 +339,14 @@ def _format_dry_run(request: Request) -> str:
     return f'"{request.line}" would measure {request.told}. Nothing was started.'
 
 
+def _format_cancelled(request: Request) -> str:
+    return f'"{request.line}" was {request.reason}.'
+
+
+def _format_done(request: Request) -> str:
+    return request.told
+
+
 def _format_refused(request: Request) -> str:
     return str(Refusal(request.line, request.reason, request.right_form))
 
@@ -283,6 +360,8 @@ _OF_STATE: Mapping[RequestState, Callable[[Request], str]] = {
     RequestState.WAITING: _format_started,
     RequestState.RUNNING: _format_started,
     RequestState.ENDED: _format_started,
+    RequestState.CANCELLED: _format_cancelled,
+    RequestState.DONE: _format_done,
 }
 
 

@@ -1,11 +1,11 @@
-"""Runners, which start jobs: their protocol, the parameters of jobs, and the runners here and on Jenkins.
-
-The runner on Jenkins starts the same jobs with the same parameters as its Gerrit Trigger plugin.
+"""Runners, which start and end jobs: their protocol, the parameters of jobs, and the runner on this machine.
 
 The local runner is for teams without Jenkins: it runs one job at a time on each testbed. Each job is run by a
 :mod:`~perftrend.listener.supervisor` in its own folder, which is named after the request. If the listener is
 killed, the supervisor continues, and the next listener waits for it. If the supervisor was killed as well,
 the job is run again.
+
+A runner records in the store when a job began and how long it took.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
+from datetime import UTC, datetime
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
-from perftrend.clients.jenkins import Jenkins, JenkinsBuild, QueueItem, RefusedError
-from perftrend.errors import ServiceError, UsageError, explain
+from perftrend.errors import ServiceError, explain
 from perftrend.listener import supervisor
 from perftrend.store.requests import Request, Requests, RequestState
 
@@ -40,19 +39,20 @@ _OF_A_BUILD = ("BUILD_NUMBER", "BUILD_URL", "JOB_NAME")
 
 Command = Callable[[Request], Sequence[str]]
 
-_JOB_NAMES = {
-    "analysis": "perftrend-analysis-{}",
-    "bisect": "perftrend-bisect-{}",
-    "perftest": "perftrend-perftest-{}",
-    "trending": "perftrend-trending-nightly-{}",
-}
-_CLOCKS = timedelta(hours=1)
-"""Tolerated difference between the clocks of Jenkins and this machine."""
-_REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
-
 
 class RequestRejectedError(ServiceError):
     """The runner rejects this request permanently."""
+
+
+class CancelResult(Enum):
+    """What has become of a job that is to be ended."""
+
+    PENDING = auto()
+    """It is ending, or it cannot be seen yet; look again."""
+    NEVER_BEGAN = auto()
+    ABORTED = auto()
+    HAD_ENDED = auto()
+    """It had ended by itself."""
 
 
 class Runner(Protocol):
@@ -77,6 +77,14 @@ class Runner(Protocol):
 
     def page(self, request: Request) -> str:
         """Return the address of the page on which the build will appear; empty if there is none."""
+        ...
+
+    def cancel(self, request: Request) -> CancelResult:
+        """End the job of a request whose state is ``cancelling``; call this until the result is final.
+
+        :raises RequestRejectedError: if it can never be ended here.
+        :raises ServiceError: if it cannot be ended now; try again later.
+        """
         ...
 
     def tend(self) -> bool:
@@ -170,9 +178,26 @@ class LocalRunner:
                 continue
             if request.state is RequestState.RUNNING:
                 self._try(self._resume, request)
-            elif self._requests.change(request, state=RequestState.RUNNING):
-                self._try(self._start, replace(request, state=RequestState.RUNNING))
+            else:
+                now = datetime.now(UTC)
+                if self._requests.change(request, state=RequestState.RUNNING, began=now):
+                    self._try(self._start, replace(request, state=RequestState.RUNNING, began=now))
         return bool(self._running)
+
+    def cancel(self, request: Request) -> CancelResult:
+        """End a job: it gets SIGTERM, and cleans up."""
+        folder = self._place(request)
+        if request.began is None:
+            return CancelResult.NEVER_BEGAN
+        is_running = any(request.key == each.request.key for each in self._running.values())
+        if is_running or (folder.is_dir() and supervisor.is_held(folder)):
+            if not supervisor.is_cancelled(folder):
+                supervisor.cancel(folder)
+            return CancelResult.PENDING
+        # The supervisor writes it only for a job that ended by itself.
+        code = supervisor.exit_code(folder)
+        self._requests.change(request, exit_code=code, duration_s=_seconds_since(request.began))
+        return CancelResult.ABORTED if code is None else CancelResult.HAD_ENDED
 
     def _try(self, start: Callable[[Request], _LocalProcess], request: Request) -> None:
         """Start a job; if this machine cannot, such as with a full disk, it is tried again later."""
@@ -228,11 +253,15 @@ class LocalRunner:
         if (running.process and running.process.poll() is None) or supervisor.is_held(folder):
             return False
         code = supervisor.exit_code(folder)
+        if supervisor.is_cancelled(folder):
+            self._report(f"{request.line}: was cancelled")
+            return True
         self._tries[request.key] = self._tries.get(request.key, 0) + 1
         if code is None and self._tries[request.key] < _MOST_TRIES:
             self._report(f"{request.line}: was killed, and is run again")
             return True
-        self._requests.change(request, state=RequestState.ENDED, exit_code=code)
+        duration_s = _seconds_since(request.began) if request.began else None
+        self._requests.change(request, state=RequestState.ENDED, exit_code=code, duration_s=duration_s)
         how = f"ended with exit code {code}" if code is not None else f"killed {_MOST_TRIES} times; given up"
         self._report(f"{request.line}: {how}")
         return True
@@ -241,52 +270,5 @@ class LocalRunner:
         return (self._folder / request.key).absolute()
 
 
-def job_name(request: Request) -> str:
-    """Return the name of the job that a request starts."""
-    return _JOB_NAMES[request.job].format(request.testbed)
-
-
-class JenkinsRunner:
-    """Starts builds, and finds them by the key of their request."""
-
-    begun = RequestState.STARTED
-
-    def __init__(self, jenkins: Jenkins) -> None:
-        self._jenkins = jenkins
-
-    def begin(self, request: Request, *, is_new: bool) -> str:
-        """Start a build, unless a build of the request exists; it is only searched if ``is_new`` is False."""
-        try:
-            if not is_new and (found := self._find_builds(request)):
-                return _address(found)
-            self._jenkins.start(job_name(request), parameters(request))
-        except UsageError as error:
-            raise RequestRejectedError(str(error)) from None
-        except RefusedError as error:
-            if error.status not in _REFUSALS:
-                raise
-            raise RequestRejectedError(str(error)) from None
-        return ""
-
-    def link(self, request: Request) -> str:
-        """Return the address of the build; empty while it waits in the queue."""
-        return _address(self._find_builds(request))
-
-    def page(self, request: Request) -> str:
-        """Return the address of the job."""
-        return f"{self._jenkins.url}/job/{job_name(request)}/"
-
-    def tend(self) -> bool:
-        """Do nothing; Jenkins manages its builds itself."""
-        return False
-
-    def close(self) -> None:
-        """Do nothing; builds continue on Jenkins."""
-
-    def _find_builds(self, request: Request) -> Sequence[QueueItem | JenkinsBuild]:
-        since = (request.decided or datetime.now(UTC)) - _CLOCKS
-        return self._jenkins.find(job_name(request), KEY, request.key, since=since)
-
-
-def _address(found: Sequence[QueueItem | JenkinsBuild]) -> str:
-    return next((each.url for each in found if isinstance(each, JenkinsBuild)), "")
+def _seconds_since(moment: datetime) -> float:
+    return (datetime.now(UTC) - moment).total_seconds()

@@ -16,6 +16,8 @@ from perftrend.store.claims import Leadership
 
 _SOON_S = 1.0
 """Interval between checks of running jobs, and of builds without a number."""
+_TEND_S = 30.0
+"""Interval between checks of the builds on Jenkins."""
 _LONGEST_PAUSE_S = 60.0
 _STANDBY_S = 5.0
 """Interval between attempts to take over."""
@@ -90,7 +92,7 @@ class ListenerService:
             if time.monotonic() >= self._resume_at:
                 is_busy |= self._attempt()
             now = time.monotonic()
-            pause_s = min(_SOON_S if is_busy else self._poll_s, max(0.0, self._next_look - now))
+            pause_s = min(_SOON_S if is_busy else _TEND_S, max(0.0, self._next_look - now))
             if now < self._resume_at:
                 time.sleep(min(_SOON_S, self._resume_at - now))
             else:

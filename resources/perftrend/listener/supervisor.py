@@ -3,7 +3,8 @@
 ``python -m perftrend.listener.supervisor FOLDER PROGRAM [ARGUMENT…]`` writes the output of the job to
 ``console.log`` in the folder and, after the job has ended by itself, its exit code to ``exit_code``. While it
 runs, it holds a lock on the folder. On SIGTERM or SIGINT it terminates the job. It writes no exit code then,
-nor if another process kills the job, which has to be run again.
+nor if another process kills the job, which has to be run again. :func:`cancel` makes it terminate the job,
+which is then not run again.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ FOLDER = "requests"
 """Folder in the archive that contains a folder for each request."""
 CONSOLE = "console.log"
 EXIT_CODE = "exit_code"
+_CANCELLED = "cancelled"
 _IN_USE = 75
 _PATIENCE_S = 1.0
 _LOOK_EVERY_S = 0.01
+_CHECK_EVERY_S = 0.2
+"""Interval between checks whether the job was cancelled."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +58,12 @@ def _run(folder: Path, command: Sequence[str], lock: int) -> int:
         )
     if signals:
         job.send_signal(signal.SIGTERM)
-    code = job.wait()
+    code = None
+    while code is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = job.wait(_CHECK_EVERY_S)
+        if code is None and not signals and is_cancelled(folder):
+            end(signal.SIGTERM, None)
     # A job that was killed, such as for its memory, has to be run again.
     if not signals and code >= 0:
         write_whole(folder / EXIT_CODE, f"{code}\n")
@@ -80,6 +89,16 @@ def is_held(folder: Path) -> bool:
     """Return whether a supervisor or its job is running."""
     with lock_folder(folder) as lock:
         return lock is None
+
+
+def cancel(folder: Path) -> None:
+    """Let the supervisor of a folder terminate its job, whichever process started it."""
+    write_whole(folder / _CANCELLED, "")
+
+
+def is_cancelled(folder: Path) -> bool:
+    """Return whether the job of a folder was cancelled."""
+    return (folder / _CANCELLED).exists()
 
 
 def exit_code(folder: Path) -> int | None:

@@ -199,11 +199,12 @@ class TriggerSettings(Section):
 
     words: dict[str, Text] = {
         "bisecttest-{testbed}": "bisect",
+        "canceltest-{testbed}": "cancel",
         "perftest-{testbed}": "perftest",
         "trendingtest-{testbed}": "trending",
     }
     """Patterns of the words that begin a request, and the jobs that they start: ``perftest``, or
-    ``perftest on 2n-clx`` for a pattern without ``{testbed}``."""
+    ``perftest on 2n-clx`` for a pattern without ``{testbed}``; ``cancel`` ends jobs."""
     testbeds: Words = ()
     """Testbeds that may be requested; none for all that have a file."""
     maximum_tests: Count = 60

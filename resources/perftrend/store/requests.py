@@ -5,9 +5,14 @@ A request goes from ``seen`` to one of the other states, each step in its own tr
     seen ── refused                        it is invalid or not permitted
       │──── limited ─ ignored              its author exceeds the limit: notified once, then ignored
       │──── told                           a dry run
-      └──── claimed ─ failed               Jenkins does not accept it
-               │───── started              Jenkins has it
-               └───── waiting ─ running ─ ended      this machine runs it
+      │──── claimed ─ failed               Jenkins does not accept it
+      │        │───── started ─ ended      Jenkins has it
+      │        └───── waiting ─ running ─ ended      this machine runs it
+      └──── done                           it ended other requests
+
+A request that is ended by another one goes from any state before ``ended`` to ``cancelling``, and when
+nothing of its job is queued or running any longer, to ``cancelled``, or to ``ended`` if its job had ended by
+itself.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.errors import StoreError
 from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import marks, requests
-from perftrend.trigger import FORMER_JOBS
+from perftrend.trigger import CANCEL, FORMER_JOBS
 
 T = TypeVar("T")
 
@@ -43,6 +48,9 @@ class RequestState(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     ENDED = "ended"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    DONE = "done"
 
 
 JOBS = (
@@ -51,9 +59,20 @@ JOBS = (
     RequestState.WAITING,
     RequestState.RUNNING,
     RequestState.ENDED,
+    RequestState.CANCELLING,
+    RequestState.CANCELLED,
 )
 """States of requests that have started a job, or are about to."""
 _UNFINISHED = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
+
+ACTIVE = (
+    RequestState.SEEN,
+    RequestState.CLAIMED,
+    RequestState.STARTED,
+    RequestState.WAITING,
+    RequestState.RUNNING,
+)
+"""States of requests whose job may still be started, or may be queued or running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +118,12 @@ class Request:
     answered: bool = False
     estimated_s: float | None = None
     """The estimated usual duration of the job; None if it is not known."""
+    began: datetime | None = None
+    """When its job left the queue; None if it has not, or it is not known."""
+    duration_s: float | None = None
+    """How long its job took; None if it has not ended, or it is not known."""
+    cancelled_by: str = ""
+    """The key of the request that ended it; empty if there is none."""
 
 
 _NAMES = tuple(field.name for field in fields(Request))
@@ -124,7 +149,7 @@ class Requests:
 
     def list_open(self) -> list[Request]:
         """Return the requests that are still to be decided, started or answered, the oldest first."""
-        states = (RequestState.SEEN, RequestState.CLAIMED)
+        states = (RequestState.SEEN, RequestState.CLAIMED, RequestState.CANCELLING)
         return self._select(requests.c.state.in_(states) | requests.c.answered.is_(False))
 
     def in_states(self, *states: RequestState) -> list[Request]:
@@ -175,6 +200,44 @@ class Requests:
                 connection.execute(sa.insert(requests), row)
             return None
 
+    def active_changes(self) -> set[int]:
+        """Return the changes with requests whose job may still be started, or may be queued or running."""
+        query = sa.select(requests.c.change).where(_is_active()).distinct()
+        with read_transaction(self._engine) as connection:
+            return set(connection.execute(query).scalars())
+
+    def active_on(self, change: int) -> list[Request]:
+        """Return the requests of a change whose job may still be started, or may be queued or running."""
+        return self._select((requests.c.change == change) & _is_active())
+
+    def cancel(self, by: Request, targets: Iterable[Request]) -> None:
+        """Store that a request ends others, in one transaction; those that have changed meanwhile are left.
+
+        :param by: with its new state; it is added if it is not known.
+        :param targets: as they were read.
+        """
+        with write_transaction(self._engine) as connection:
+            change = sa.update(requests).where(requests.c.key == by.key).values(**asdict(by))
+            if connection.execute(change).rowcount == 0:
+                connection.execute(sa.insert(requests), asdict(by))
+            for each in targets:
+                columns = {"state": RequestState.CANCELLING, "cancelled_by": by.key}
+                connection.execute(sa.update(requests).where(_is_same(each)).values(**columns))
+
+    def cancelled_by(self, by: Request) -> list[Request]:
+        """Return the requests that a request has ended."""
+        return self._select((requests.c.change == by.change) & (requests.c.cancelled_by == by.key))
+
+    def durations(self, since: datetime, until: datetime) -> dict[str, float]:
+        """Return how long the jobs that began in a period took, in seconds, by the account of the request."""
+        total = sa.func.sum(requests.c.duration_s)
+        query = sa.select(requests.c.account, total).group_by(requests.c.account)
+        query = query.where(
+            requests.c.began >= since, requests.c.began < until, requests.c.duration_s.is_not(None)
+        )
+        with read_transaction(self._engine) as connection:
+            return {account: float(seconds) for account, seconds in connection.execute(query)}
+
     def has_review(self, review: str) -> bool:
         """Return whether a review has a request."""
         with read_transaction(self._engine) as connection:
@@ -187,9 +250,9 @@ class Requests:
         :param request: as it was read.
         :returns: whether it was changed.
         """
-        same = (requests.c.key == request.key) & (requests.c.state == request.state)
         with write_transaction(self._engine) as connection:
-            return connection.execute(sa.update(requests).where(same).values(**columns)).rowcount == 1
+            change = sa.update(requests).where(_is_same(request)).values(**columns)
+            return connection.execute(change).rowcount == 1
 
     def mark_answered(self, keys: Sequence[str]) -> None:
         """Mark requests as answered."""
@@ -226,6 +289,14 @@ def _select(connection: Connection, condition: sa.ColumnElement[bool]) -> list[R
         )
         for row in connection.execute(query).mappings()
     ]
+
+
+def _is_active() -> sa.ColumnElement[bool]:
+    return requests.c.state.in_(ACTIVE) & requests.c.job.not_in(("", CANCEL))
+
+
+def _is_same(request: Request) -> sa.ColumnElement[bool]:
+    return (requests.c.key == request.key) & (requests.c.state == request.state)
 
 
 def _find_keys(connection: Connection, keys: Collection[str]) -> set[str]:

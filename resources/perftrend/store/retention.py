@@ -30,6 +30,8 @@ _CLOSED = (
     RequestState.FAILED,
     RequestState.STARTED,
     RequestState.ENDED,
+    RequestState.CANCELLED,
+    RequestState.DONE,
 )
 
 

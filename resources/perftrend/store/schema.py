@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0011"
+HEAD = "0012"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -243,6 +243,10 @@ requests = Table(
     Column("exit_code", Integer),
     Column("answered", Boolean, nullable=False),
     Column("estimated_s", Float),
+    Column("began", Moment),
+    Column("duration_s", Float),
+    Column("cancelled_by", String(64), nullable=False, server_default=""),
+    Index("ix_requests_began", "began"),
     Index("ix_requests_state", "state"),
     Index("ix_requests_change_account", "change", "account"),
     Index("ix_requests_decided", "decided"),

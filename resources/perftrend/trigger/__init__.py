@@ -8,6 +8,8 @@
     word      = expression | "!", expression | "#", name
     option    = "--duration", seconds | "--multiplicity", count | "--dry-run"
 
+A request to end jobs consists of its head alone.
+
 A request is a separate line of the author's own text, not quoted text, code or part of a sentence. Only
 bisection has a hash. An expression is a tag pattern of Robot Framework, with or without spaces around its
 operators.
@@ -21,9 +23,10 @@ from __future__ import annotations
 
 from perftrend.trigger.parser import MOST_CANDIDATES, MOST_LINES, MOST_REQUESTS, parse
 from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, RequestOptions, Trigger
-from perftrend.trigger.words import DEFAULT_WORDS, FORMER_JOBS, JOBS, patterns_of, validate_words
+from perftrend.trigger.words import CANCEL, DEFAULT_WORDS, FORMER_JOBS, JOBS, patterns_of, validate_words
 
 __all__ = [
+    "CANCEL",
     "DEFAULT_LIMITS",
     "DEFAULT_WORDS",
     "FORMER_JOBS",

@@ -14,6 +14,7 @@ from perftrend.trigger.lines import CommentLine, own_lines, printable_line, quot
 from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, Trigger
 from perftrend.trigger.words import (
     ALMOST_A_NAME,
+    CANCEL,
     DEFAULT_WORDS,
     HASHED,
     NAME,
@@ -84,6 +85,12 @@ def _too_many(extra: Trigger | Refusal) -> Refusal:
     line = printable_line(str(extra)) if isinstance(extra, Trigger) else extra.line
     reason = f"a comment may contain {MOST_REQUESTS} requests; remove this line and the ones below it"
     return Refusal(line, reason, extra.right_form if isinstance(extra, Refusal) else str(extra))
+
+
+def _cancel_problems(head: Head) -> list[str]:
+    if not head.rest:
+        return []
+    return [f"{quote(head.rest[0])} follows a word that ends all jobs of the change on the testbed"]
 
 
 class _OneWord(Refusal):
@@ -212,7 +219,9 @@ class _TriggerReader:
         problems = [*filter(None, (head.wrong, self._stranger(head, testbed)))]
         if len(line) > LONGEST_LINE:
             problems.append(f"the line is longer than {LONGEST_LINE} characters")
-        problems += self._second(head) or read.problems
+        problems += self._second(head) or (
+            _cancel_problems(head) if head.word.job == CANCEL else read.problems
+        )
         if testbed and not problems:
             return self._trigger(head, testbed, read)
         return Refusal(printable_line(line), problems[0], self._right_form(head, testbed, hashed=hashed))
@@ -250,7 +259,7 @@ class _TriggerReader:
 
     def _right_form(self, head: Head, testbed: str | None, *, hashed: bool) -> str:
         """Return the probably intended line, without unusable parts."""
-        typed = self._before_second(head.rest[: arguments.MOST_WORDS])
+        typed = () if head.word.job == CANCEL else self._before_second(head.rest[: arguments.MOST_WORDS])
         # Removing quotes can reveal another trigger word.
         rest = self._before_second(arguments.correct_words(typed))
         meant = testbed or (self._nearest(head.testbed) if head.testbed else None) or "TESTBED"

@@ -49,10 +49,10 @@ class RequestOptions:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A request for one job on one testbed. ``str()`` returns the line of the request."""
+    """A request to start a job on a testbed, or to end jobs. ``str()`` returns the line of the request."""
 
     job: str
-    """One of :data:`perftrend.trigger.JOBS`."""
+    """One of :data:`perftrend.trigger.JOBS`, or :data:`perftrend.trigger.CANCEL`."""
     testbed: str
     old: str | None = None
     """Hash of the older commit, 7 to 40 hex digits in lower case; None if the job needs none."""

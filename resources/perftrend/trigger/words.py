@@ -24,12 +24,16 @@ JOBS = ("analysis", "bisect", "perftest", "trending")
 FORMER_JOBS: Mapping[str, str] = MappingProxyType({"bisection": "bisect"})
 """Former names and the present ones. Stores keep the former ones, so none may be removed from here."""
 
+CANCEL = "cancel"
+"""What a trigger word means that ends jobs instead of starting one."""
+
 HASHED = "bisect"
 """The job whose trigger word is followed by a hash."""
 
 DEFAULT_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "bisecttest-{testbed}": "bisect",
+        "canceltest-{testbed}": CANCEL,
         "perftest-{testbed}": "perftest",
         "trendingtest-{testbed}": "trending",
     }
@@ -131,9 +135,9 @@ def validate_words(words: Mapping[str, str]) -> dict[str, str]:
         wrong = _wrong_pattern(word)
         if wrong:
             raise SettingsError(f"trigger word {pattern!r}: {wrong}; write one such as 'perftest-{PLACE}'")
-        if word.job not in JOBS:
+        if word.job not in (*JOBS, CANCEL):
             raise SettingsError(
-                f"trigger word {pattern!r}: no job is named {word.job!r}{nearest(word.job, JOBS)}"
+                f"trigger word {pattern!r}: no job is named {word.job!r}{nearest(word.job, (*JOBS, CANCEL))}"
             )
         twin = seen.setdefault(pattern.lower(), pattern)
         if twin != pattern:

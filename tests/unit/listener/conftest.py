@@ -27,6 +27,7 @@ from perftrend.execution.request_validation import RequestPlan
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
+from perftrend.listener.runner import CancelResult
 from perftrend.settings import GerritSettings
 from perftrend.store import Store
 from perftrend.store.requests import Request, RequestState
@@ -35,6 +36,7 @@ from perftrend.trigger import DEFAULT_LIMITS, DEFAULT_WORDS, Trigger
 OURS = Account(7, "perftrend")
 DEV = Account(1, "dev")
 OTHER = Account(2, "other")
+OWNER = Account(3, "owner")
 REVISION = "a" * 40
 GRAMMAR = Grammar(DEFAULT_WORDS, ("2n-clx", "1n-veth"), DEFAULT_LIMITS)
 
@@ -48,6 +50,14 @@ class Clock:
     def __call__(self) -> datetime:
         self.now += timedelta(seconds=1)
         return self.now
+
+
+@dataclass(frozen=True)
+class Upload:
+    """When a patch set was uploaded, and what is new in it."""
+
+    at: datetime
+    kind: str = "REWORK"
 
 
 @dataclass
@@ -65,8 +75,14 @@ class FakeGerrit:
     """Identities of comments, and what they were answered."""
     failures: list[ServiceError] = field(default_factory=list)
     """What the next calls raise, in turn."""
+    status: str = "NEW"
+    uploads: list[Upload] = field(default_factory=list)
+    """The patch sets after the second one, which every change has from the beginning."""
     looks: int = 0
     """How often comments were read."""
+
+    def __post_init__(self) -> None:
+        self.began = self.clock.now - timedelta(days=1)
 
     def write(self, text: str, *, change: int = 1, author: Account = DEV, **others: Any) -> Comment:
         """Write a comment on the patch set, or, with ``path=None``, the message of a review."""
@@ -91,14 +107,19 @@ class FakeGerrit:
 
     def change(self, number: int) -> GerritChange:
         self._fail()
+        uploads = (Upload(self.began), Upload(self.began), *self.uploads)
         patch_sets = tuple(
-            PatchSet(each, REVISION, f"refs/changes/01/{number}/{each}", (), self.clock.now, DEV)
-            for each in (1, 2)
+            PatchSet(place, REVISION, f"refs/changes/01/{number}/{place}", (), each.at, DEV, each.kind)
+            for place, each in enumerate(uploads, 1)
         )
-        updated = max(each.written for each in self.comments_of[number])
+        updated = max([each.written for each in self.comments_of[number]] + [each.at for each in uploads])
         return GerritChange(
-            number, f"I{number:040}", "router", "master", "A", "NEW", self.owner, updated, patch_sets
+            number, f"I{number:040}", "router", "master", "A", self.status, self.owner, updated, patch_sets
         )
+
+    def upload(self, kind: str = "REWORK") -> None:
+        """Upload a patch set of every change."""
+        self.uploads.append(Upload(self.clock(), kind))
 
     def comments(self, number: int) -> tuple[Comment, ...]:
         self._fail()
@@ -138,6 +159,9 @@ class FakeRunner:
     addresses: dict[str, str] = field(default_factory=dict)
     """Of builds, by the line of the request."""
     failures: list[Exception] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    results: list[CancelResult] = field(default_factory=list)
+    """What the next attempts to end a job lead to; if there is none left, they are aborted."""
     runs: list[bool] = field(default_factory=list)
     """What the next looks after it tell."""
 
@@ -156,6 +180,12 @@ class FakeRunner:
 
     def page(self, request: Request) -> str:
         return f"https://jenkins.example.org/job/{request.job}/"
+
+    def cancel(self, request: Request) -> CancelResult:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.cancelled.append(request.line)
+        return self.results.pop(0) if self.results else CancelResult.ABORTED
 
     def tend(self) -> bool:
         return self.runs.pop(0) if self.runs else False

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from perftrend.listener import supervisor
-from perftrend.listener.runner import REPORT, LocalRunner
+from perftrend.listener.runner import REPORT, CancelResult, LocalRunner
 from perftrend.store import Store
 from perftrend.store.requests import Request, Requests, RequestState
 
@@ -247,3 +248,89 @@ def test_job_is_started_when_its_folder_can_be_made(place: Place) -> None:
 
     assert {"k1": "ended", "k2": "ended"} == place.states()
     assert [True, True] == ["cannot be started now: " in line for line in place.said[:2]]
+
+
+CLEANS_UP = """
+import signal, sys, time
+def end(*_):
+    print("cleaned up", flush=True)
+    sys.exit(130)
+signal.signal(signal.SIGTERM, end)
+print("runs", flush=True)
+time.sleep(3600)
+"""
+
+
+def cancel(place: Place, runner: LocalRunner, key: str) -> CancelResult:
+    """Do what the listener does until the job has ended."""
+    (found,) = [each for each in place.requests.in_states(*RequestState) if each.key == key]
+    place.requests.change(found, state=RequestState.CANCELLING)
+    cancelling = replace(found, state=RequestState.CANCELLING)
+
+    def has_ended() -> bool:
+        runner.tend()
+        results.append(runner.cancel(cancelling))
+        return results[-1] is not CancelResult.PENDING
+
+    results: list[CancelResult] = []
+    until(has_ended)
+    return results[-1]
+
+
+def test_cancelled_job_gets_a_signal_and_cleans_up(place: Place) -> None:
+    place.requests.add([request("k1"), request("k2")])
+    runner = place.runner(CLEANS_UP)
+    runner.tend()
+    until(lambda: "runs" in place.console("k1"))
+
+    assert CancelResult.ABORTED == cancel(place, runner, "k1")
+
+    assert "runs\ncleaned up\n" == place.console("k1")
+    assert not supervisor.is_held(place.folder("k1"))
+    assert {"k1": "cancelling", "k2": "running"} == place.states()
+
+
+def test_waiting_job_that_is_cancelled_never_runs(place: Place) -> None:
+    place.requests.add([request("k1"), request("k2")])
+    runner = place.runner(CLEANS_UP)
+    runner.tend()
+
+    assert CancelResult.NEVER_BEGAN == cancel(place, runner, "k2")
+
+    runner.tend()
+    assert not place.folder("k2").exists()
+
+
+def test_job_of_a_listener_that_was_killed_can_be_cancelled(place: Place) -> None:
+    place.requests.add([request("k1")])
+    first = place.runner(CLEANS_UP)
+    first.tend()
+    until(lambda: "runs" in place.console("k1"))
+
+    assert CancelResult.ABORTED == cancel(place, place.runner(CLEANS_UP), "k1")
+
+    assert "runs\ncleaned up\n" == place.console("k1")
+
+
+def test_job_that_ends_before_it_is_cancelled_is_no_error(place: Place) -> None:
+    place.requests.add([request("k1")])
+    runner = place.runner("raise SystemExit(4)")
+    runner.tend()
+    until(lambda: supervisor.exit_code(place.folder("k1")) is not None)
+    until(lambda: not supervisor.is_held(place.folder("k1")))
+
+    assert CancelResult.HAD_ENDED == cancel(place, runner, "k1")
+
+    (found,) = place.requests.in_states(RequestState.CANCELLING)
+    assert 4 == found.exit_code
+
+
+def test_duration_of_a_job_is_recorded(place: Place) -> None:
+    place.requests.add([request("k1")])
+    runner = place.runner()
+
+    until(lambda: not runner.tend())
+
+    (ended,) = place.requests.in_states(RequestState.ENDED)
+    assert ended.began
+    assert (ended.duration_s or 0) > 0

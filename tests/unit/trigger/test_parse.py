@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
 from perftrend.trigger import (
+    CANCEL,
     DEFAULT_WORDS,
     JOBS,
     MOST_CANDIDATES,
@@ -51,15 +52,19 @@ options = st.builds(
 )
 words = st.sampled_from(sorted(WORDS))
 triggers = st.builds(
-    lambda word, testbed, old, include, exclude, lists, options: Trigger(
-        WORDS[word],
-        testbed,
-        old if WORDS[word] == "bisect" else None,
-        include,
-        exclude,
-        lists,
-        options,
-        word,
+    lambda word, testbed, old, include, exclude, lists, options: (
+        Trigger(CANCEL, testbed, word=word)
+        if WORDS[word] == CANCEL
+        else Trigger(
+            WORDS[word],
+            testbed,
+            old if WORDS[word] == "bisect" else None,
+            include,
+            exclude,
+            lists,
+            options,
+            word,
+        )
     ),
     words,
     st.sampled_from(TESTBEDS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.errors import SettingsError
-from perftrend.trigger import DEFAULT_WORDS, JOBS, Trigger, parse, patterns_of, validate_words
+from perftrend.trigger import CANCEL, DEFAULT_WORDS, JOBS, Trigger, parse, patterns_of, validate_words
 
 
 def test_the_default_words_can_be_used() -> None:
@@ -97,5 +97,5 @@ def test_no_words_are_refused() -> None:
         validate_words({})
 
 
-def test_every_default_job_is_one_that_can_be_started() -> None:
-    assert set(DEFAULT_WORDS.values()) < set(JOBS)
+def test_every_default_job_is_one_that_can_be_started_or_ends_one() -> None:
+    assert set(DEFAULT_WORDS.values()) < {*JOBS, CANCEL}
