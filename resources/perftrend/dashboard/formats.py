@@ -38,6 +38,14 @@ def moment(at: datetime | None) -> str | Markup:
     )
 
 
+def duration(seconds: float | None) -> str:
+    """Format a duration in hours and minutes: ``1 h 05 min``."""
+    if seconds is None:
+        return NOTHING
+    hours, minutes = divmod(max(1, round(seconds / 60)), 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
+
+
 def commit(revision: str) -> str | Markup:
     """Format a commit as the first 12 characters of its hash."""
     if not revision:
@@ -59,12 +67,24 @@ def as_cell(content: str) -> str:
     return f"'{content}" if _FORMULA.match(content) else content
 
 
-__all__ = ["FILTERS", "NOTHING", "archive", "as_cell", "commit", "moment", "percent", "plain", "value"]
+__all__ = [
+    "FILTERS",
+    "NOTHING",
+    "archive",
+    "as_cell",
+    "commit",
+    "duration",
+    "moment",
+    "percent",
+    "plain",
+    "value",
+]
 
 FILTERS: Mapping[str, Callable[..., object]] = {
     "value": value,
     "percent": percent,
     "moment": moment,
+    "duration": duration,
     "commit": commit,
     "archive": archive,
     "plain": plain,

@@ -70,6 +70,18 @@ def of_commit(revision: str, settings: Settings) -> str:
     return f"{str(settings.gerrit.url).rstrip('/')}/q/{quote(revision, safe='')}"
 
 
+def of_change(project: str, number: int, settings: Settings) -> str:
+    """Return the address of a change in Gerrit; empty: not known."""
+    if not settings.gerrit.url:
+        return ""
+    return f"{str(settings.gerrit.url).rstrip('/')}/c/{quote(project)}/+/{number}"
+
+
+def external(address: str) -> str:
+    """Return an address if it can be linked, otherwise an empty text."""
+    return address if _ADDRESS.fullmatch(address) else ""
+
+
 def _build(run: Run, settings: Settings) -> str:
     if not settings.jenkins.url:
         return ""

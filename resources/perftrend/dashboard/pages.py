@@ -31,6 +31,7 @@ NAVIGATION: Mapping[str, str] = {
     "/compare": "Compare",
     "/annotations": "Annotations",
     "/runs": "Runs",
+    "/queue": "Queue",
 }
 """The navigation of every page, limited to the pages that the dashboard has."""
 

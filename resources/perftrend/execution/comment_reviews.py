@@ -94,6 +94,7 @@ def build_request(
         comment=comment.identity,
         path=comment.path,
         account=identity_of(review.author),
+        author=name_of(review.author),
         asked=comment.written,
         place=place,
         line=str(parsed) if isinstance(parsed, Trigger) else parsed.line,
@@ -108,6 +109,11 @@ def identity_of(account: Account) -> str:
     """Return the identity of an account in the store: its number, or its name after an ``@``."""
     known = str(account.number) if account.number is not None else f"@{account.username}"
     return known[:_LONGEST_NAME]
+
+
+def name_of(account: Account) -> str:
+    """Return the name of an account, without the domain if it is an e-mail address."""
+    return (account.name or account.username).partition("@")[0].strip()[:_LONGEST_NAME]
 
 
 def account_of(identity: str) -> Account:

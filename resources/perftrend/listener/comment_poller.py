@@ -18,7 +18,7 @@ from http import HTTPStatus
 from perftrend.clients.gerrit import Account, Comment, Gerrit, GerritChange, RefusedError
 from perftrend.clients.gerrit.reviews import answer_tag
 from perftrend.errors import UsageError
-from perftrend.execution.comment_reviews import CommentReview, build_request, find_reviews
+from perftrend.execution.comment_reviews import CommentReview, build_request, find_reviews, identity_of
 from perftrend.execution.job_request import Grammar
 from perftrend.listener import cancellation
 from perftrend.listener.health import Metrics

@@ -109,6 +109,7 @@ class JenkinsRunner:
         now = time.monotonic()
         if self._looked_at is None or now - self._looked_at >= self._look_every_s:
             self._looked_at = now
+            self._requests.end_old(datetime.now(UTC) - _LONGEST_BUILD)
             by_job: dict[str, list[Request]] = {}
             for request in self._requests.in_states(RequestState.STARTED):
                 by_job.setdefault(job_name(request), []).append(request)
@@ -124,21 +125,12 @@ class JenkinsRunner:
         return False
 
     def _record(self, job: str, started: Sequence[Request]) -> None:
-        """Record which builds of a job have begun and ended.
-
-        A build that Jenkins no longer has, or that is too old to be looked up, counts as ended.
-        """
+        """Record which builds have begun and ended. One that Jenkins no longer has counts as ended."""
         now = datetime.now(UTC)
         decided = {each.key: each.decided or each.asked for each in started}
-        recent = [each for each in decided.values() if now - each < _LONGEST_BUILD]
-        waiting = (
-            {each.parameters.get(KEY, "").strip() for each in self._jenkins.queue(job)} if recent else ()
-        )
-        since = min(recent, default=now) - _CLOCKS
-        found = {
-            build.parameters.get(KEY, "").strip(): build
-            for build in (self._jenkins.builds(job, since=since) if recent else ())
-        }
+        waiting = {each.parameters.get(KEY, "").strip() for each in self._jenkins.queue(job)}
+        builds = self._jenkins.builds(job, since=min(decided.values()) - _CLOCKS)
+        found = {build.parameters.get(KEY, "").strip(): build for build in builds}
         for request in started:
             build = found.get(request.key)
             if build and build.is_finished:

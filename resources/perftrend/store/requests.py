@@ -74,6 +74,9 @@ ACTIVE = (
 )
 """States of requests whose job may still be started, or may be queued or running."""
 
+_QUEUED = (*ACTIVE[1:], RequestState.CANCELLING)
+"""States of requests whose job may be queued or running."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -124,6 +127,17 @@ class Request:
     """How long its job took; None if it has not ended, or it is not known."""
     cancelled_by: str = ""
     """The key of the request that ended it; empty if there is none."""
+    author: str = ""
+    """The name of its author, which is no e-mail address; empty if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTime:
+    """How long the jobs of a person took."""
+
+    account: str
+    author: str
+    duration_s: float
 
 
 _NAMES = tuple(field.name for field in fields(Request))
@@ -228,15 +242,28 @@ class Requests:
         """Return the requests that a request has ended."""
         return self._select((requests.c.change == by.change) & (requests.c.cancelled_by == by.key))
 
-    def durations(self, since: datetime, until: datetime) -> dict[str, float]:
-        """Return how long the jobs that began in a period took, in seconds, by the account of the request."""
+    def list_queue(self, limit: int) -> list[Request]:
+        """Return the requests whose jobs are queued or running, the oldest first, up to a limit."""
+        return self._select(requests.c.state.in_(_QUEUED), limit=limit)
+
+    def job_times(self, since: datetime, until: datetime) -> list[JobTime]:
+        """Return how long the jobs took that began in a period, by person, without those that run."""
         total = sa.func.sum(requests.c.duration_s)
-        query = sa.select(requests.c.account, total).group_by(requests.c.account)
+        query = sa.select(requests.c.account, sa.func.max(requests.c.author), total)
         query = query.where(
             requests.c.began >= since, requests.c.began < until, requests.c.duration_s.is_not(None)
         )
+        query = query.group_by(requests.c.account).order_by(total.desc(), requests.c.account)
         with read_transaction(self._engine) as connection:
-            return {account: float(seconds) for account, seconds in connection.execute(query)}
+            return [
+                JobTime(account, author, float(took)) for account, author, took in connection.execute(query)
+            ]
+
+    def end_old(self, before: datetime) -> None:
+        """Record that the jobs that were started in Jenkins before a moment have ended."""
+        is_old = (requests.c.state == RequestState.STARTED) & (requests.c.decided < before)
+        with write_transaction(self._engine) as connection:
+            connection.execute(sa.update(requests).where(is_old).values(state=RequestState.ENDED))
 
     def has_review(self, review: str) -> bool:
         """Return whether a review has a request."""
@@ -271,13 +298,15 @@ class Requests:
             if connection.execute(change).rowcount == 0:
                 connection.execute(sa.insert(marks), {"name": name, "moment": moment})
 
-    def _select(self, condition: sa.ColumnElement[bool]) -> list[Request]:
+    def _select(self, condition: sa.ColumnElement[bool], *, limit: int | None = None) -> list[Request]:
         with read_transaction(self._engine) as connection:
-            return _select(connection, condition)
+            return _select(connection, condition, limit=limit)
 
 
-def _select(connection: Connection, condition: sa.ColumnElement[bool]) -> list[Request]:
-    query = sa.select(requests).where(condition)
+def _select(
+    connection: Connection, condition: sa.ColumnElement[bool], *, limit: int | None = None
+) -> list[Request]:
+    query = sa.select(requests).where(condition).limit(limit)
     query = query.order_by(requests.c.asked, requests.c.review, requests.c.place)
     return [
         Request(

@@ -246,6 +246,7 @@ requests = Table(
     Column("began", Moment),
     Column("duration_s", Float),
     Column("cancelled_by", String(64), nullable=False, server_default=""),
+    Column("author", String(255), nullable=False, server_default=""),
     Index("ix_requests_began", "began"),
     Index("ix_requests_state", "state"),
     Index("ix_requests_change_account", "change", "account"),

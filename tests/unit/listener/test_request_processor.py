@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from perftrend import trigger
-from perftrend.clients.gerrit import AccountGroup, RefusedError, UnavailableError
+from perftrend.clients.gerrit import Account, AccountGroup, RefusedError, UnavailableError
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.execution.request_validation import InvalidRequestError, NarrowerRequest, RequestPlan
 from perftrend.listener.runner import RequestRejectedError
 from perftrend.settings import GerritSettings
+from perftrend.store.requests import RequestState
 from perftrend.trigger import Refusal
 from tests.unit.listener.conftest import DEV, OTHER
 
@@ -558,3 +559,14 @@ def test_comment_that_is_known_is_not_read_again(listener: Any) -> None:
 
     assert b"perftrend_listener_comments_total 1.0" in listener.metrics.text()
     assert b'requests_total{job="perftest",outcome="seen"} 1.0' in listener.metrics.text()
+
+
+def test_estimate_and_the_name_of_the_author_are_stored(listener: Any) -> None:
+    named = Account(4, "jane", "jane.doe@example.org", "jane.doe@example.org")
+    listener.gerrit.write(LINE)
+    listener.gerrit.write(LINE, author=named)
+
+    listener.serve()
+
+    found = listener.store.requests.in_states(RequestState.STARTED)
+    assert [(60.0, "dev"), (60.0, "jane.doe")] == [(each.estimated_s, each.author) for each in found]

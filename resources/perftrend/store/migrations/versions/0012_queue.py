@@ -13,4 +13,5 @@ def upgrade() -> None:
         requests.add_column(sa.Column("began", sa.DateTime))
         requests.add_column(sa.Column("duration_s", sa.Float))
         requests.add_column(sa.Column("cancelled_by", sa.String(64), nullable=False, server_default=""))
+        requests.add_column(sa.Column("author", sa.String(255), nullable=False, server_default=""))
         requests.create_index("ix_requests_began", ["began"])
