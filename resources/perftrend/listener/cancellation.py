@@ -70,8 +70,14 @@ def _is_outdated(request: Request, change: GerritChange) -> bool:
 
 
 def is_before(request: Request, cancel: Request) -> bool:
-    """Return whether a request was written before the one that is to end it."""
-    return (request.asked, request.review, request.place) < (cancel.asked, cancel.review, cancel.place)
+    """Return whether a request was written before the one that is to end it.
+
+    Gerrit's times are whole seconds. What was decided earlier in the same second counts as written before.
+    """
+    if request.review == cancel.review:
+        return request.place < cancel.place
+    is_decided = request.state is not RequestState.SEEN
+    return request.asked < cancel.asked or (request.asked == cancel.asked and is_decided)
 
 
 def result_text(by: Request, targets: Iterable[Request]) -> str:

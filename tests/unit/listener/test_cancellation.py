@@ -84,6 +84,17 @@ def test_only_what_was_requested_before_is_ended(listener: Any) -> None:
     assert {LINE: "started", CANCEL: "done"} == states(listener)
 
 
+def test_job_of_a_comment_of_the_same_second_is_ended(listener: Any) -> None:
+    written = listener.clock.now
+    listener.gerrit.write(LINE, identity="z", written=written)
+    serve(listener)
+    listener.gerrit.write(CANCEL, identity="a", written=written)
+
+    serve(listener)
+
+    assert {LINE: "cancelled", CANCEL: "done"} == states(listener)
+
+
 def test_nothing_to_end_is_answered(listener: Any) -> None:
     listener.gerrit.write(CANCEL)
 

@@ -14,4 +14,4 @@ def upgrade() -> None:
         requests.add_column(sa.Column("duration_s", sa.Float))
         requests.add_column(sa.Column("cancelled_by", sa.String(64), nullable=False, server_default=""))
         requests.add_column(sa.Column("author", sa.String(255), nullable=False, server_default=""))
-        requests.create_index("ix_requests_began", ["began"])
+        requests.create_index("ix_requests_began", ["began", "account", "duration_s", "author"])
