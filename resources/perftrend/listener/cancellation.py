@@ -72,9 +72,10 @@ def _is_outdated(request: Request, change: GerritChange) -> bool:
 def is_before(request: Request, cancel: Request) -> bool:
     """Return whether a request was written before the one that is to end it.
 
-    Gerrit's times are whole seconds. What was decided earlier in the same second counts as written before.
+    Gerrit's times are whole seconds, and reviews of the same second may have the same identity. What was
+    decided earlier counts as written before.
     """
-    if request.review == cancel.review:
+    if request.comment == cancel.comment:
         return request.place < cancel.place
     is_decided = request.state is not RequestState.SEEN
     return request.asked < cancel.asked or (request.asked == cancel.asked and is_decided)
