@@ -64,7 +64,7 @@ def of_update(
 def _is_outdated(request: Request, change: GerritChange) -> bool:
     """Return whether a patch set with new code was uploaded after a request for an older one."""
     return any(
-        each.number > request.patch_set and each.has_new_code and each.uploaded > request.asked
+        each.number > request.patch_set and each.has_new_code and each.uploaded >= request.asked
         for each in change.patch_sets
     )
 
