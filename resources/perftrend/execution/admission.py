@@ -82,8 +82,9 @@ def _open_requests(settings: Settings) -> Iterator[Requests | None]:
 def _end(settings: Settings, claimed: Request) -> None:
     try:
         with _open_requests(settings) as requests:
-            if requests:
-                requests.change(claimed, state=RequestState.ENDED)
+            if requests and claimed.began:
+                duration_s = (datetime.now(UTC) - claimed.began).total_seconds()
+                requests.change(claimed, state=RequestState.ENDED, duration_s=duration_s)
     except StoreError as error:
         console.warn(f"the end of the job is not recorded, so it counts as long as it was estimated: {error}")
 
@@ -193,8 +194,9 @@ def _claim(
 ) -> Request | None:
     now = datetime.now(UTC)
     claimed = replace(
-        request, state=RequestState.STARTED, told=str(plan), estimated_s=plan.usual_s, decided=now, reason=""
-    )
+        request, state=RequestState.ADMITTED, told=str(plan), estimated_s=plan.usual_s,
+        decided=now, began=now, reason="",
+    )  # fmt: skip
 
     def exceeded(others: Sequence[Request]) -> request_validation.LimitExceeded | None:
         return request_limits.exceeded(claimed, others, settings.gerrit, now)
@@ -203,6 +205,7 @@ def _claim(
         console.warn(f"there is no store {settings.store}, so limits of a day and of queues do not apply")
         limit = exceeded(())
     else:
+        requests.end_old(now)
         limit = requests.claim(request, claimed, exceeded, since=request_limits.horizon(settings.gerrit, now))
     if limit:
         raise _refuse(requests, request, request_validation.refuse(trigger, plan, limit))

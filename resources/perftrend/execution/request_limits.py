@@ -104,7 +104,7 @@ def backlog_s(jobs: Iterable[Request], now: datetime) -> float:
     accepted = sorted(
         (each.decided, each.estimated_s or 0.0)
         for each in left
-        if each.state is RequestState.STARTED and each.decided
+        if each.state in (RequestState.STARTED, RequestState.ADMITTED) and each.decided
     )
     end = datetime.min.replace(tzinfo=UTC)
     for decided, estimated_s in accepted:

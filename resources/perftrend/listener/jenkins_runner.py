@@ -22,8 +22,6 @@ _CLOCKS = timedelta(hours=1)
 """Tolerated difference between the clocks of Jenkins and this machine."""
 _LOOK_EVERY_S = 20.0
 """Interval between queries which builds have begun and ended."""
-_LONGEST_BUILD = timedelta(days=14)
-"""A build that was requested longer ago is not looked up: it has ended."""
 _UNSEEN = timedelta(seconds=20)
 """How long a build that was requested may be neither in the queue nor among the builds."""
 _REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -109,7 +107,7 @@ class JenkinsRunner:
         now = time.monotonic()
         if self._looked_at is None or now - self._looked_at >= self._look_every_s:
             self._looked_at = now
-            self._requests.end_old(datetime.now(UTC) - _LONGEST_BUILD)
+            self._requests.end_old(datetime.now(UTC))
             by_job: dict[str, list[Request]] = {}
             for request in self._requests.in_states(RequestState.STARTED):
                 by_job.setdefault(job_name(request), []).append(request)

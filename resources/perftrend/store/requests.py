@@ -10,6 +10,8 @@ A request goes from ``seen`` to one of the other states, each step in its own tr
       │        └───── waiting ─ running ─ ended      this machine runs it
       └──── done                           it ended other requests
 
+A job that Gerrit Trigger has started enters its own request: ``admitted`` ─ ``ended``, or ``refused``.
+
 A request that is ended by another one goes from any state before ``ended`` to ``cancelling``, and when
 nothing of its job is queued or running any longer, to ``cancelled``, or to ``ended`` if its job had ended by
 itself.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
@@ -43,6 +45,7 @@ class RequestState(StrEnum):
     IGNORED = "ignored"
     DRY_RUN = "told"
     CLAIMED = "claimed"
+    ADMITTED = "admitted"
     FAILED = "failed"
     STARTED = "started"
     WAITING = "waiting"
@@ -55,6 +58,7 @@ class RequestState(StrEnum):
 
 JOBS = (
     RequestState.CLAIMED,
+    RequestState.ADMITTED,
     RequestState.STARTED,
     RequestState.WAITING,
     RequestState.RUNNING,
@@ -63,6 +67,8 @@ JOBS = (
     RequestState.CANCELLED,
 )
 """States of requests that have started a job, or are about to."""
+_IN_JENKINS = (RequestState.STARTED, RequestState.ADMITTED)
+_LONGEST_JOB = timedelta(weeks=2)
 _UNFINISHED = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
 
 ACTIVE = (
@@ -72,9 +78,9 @@ ACTIVE = (
     RequestState.WAITING,
     RequestState.RUNNING,
 )
-"""States of requests whose job may still be started, or may be queued or running."""
+"""States of requests whose job the listener may still start, or may have queued or running."""
 
-_QUEUED = (*ACTIVE[1:], RequestState.CANCELLING)
+_QUEUED = (*ACTIVE[1:], RequestState.CANCELLING, RequestState.ADMITTED)
 """States of requests whose job may be queued or running."""
 
 
@@ -259,9 +265,9 @@ class Requests:
                 JobTime(account, author, float(took)) for account, author, took in connection.execute(query)
             ]
 
-    def end_old(self, before: datetime) -> None:
-        """Record that the jobs that were started in Jenkins before a moment have ended."""
-        is_old = (requests.c.state == RequestState.STARTED) & (requests.c.decided < before)
+    def end_old(self, now: datetime) -> None:
+        """Record that the jobs that were started in Jenkins two weeks before a moment have ended."""
+        is_old = requests.c.state.in_(_IN_JENKINS) & (requests.c.decided < now - _LONGEST_JOB)
         with write_transaction(self._engine) as connection:
             connection.execute(sa.update(requests).where(is_old).values(state=RequestState.ENDED))
 

@@ -28,6 +28,7 @@ _CLOSED = (
     RequestState.IGNORED,
     RequestState.DRY_RUN,
     RequestState.FAILED,
+    RequestState.ADMITTED,
     RequestState.STARTED,
     RequestState.ENDED,
     RequestState.CANCELLED,

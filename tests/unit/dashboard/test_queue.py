@@ -101,7 +101,7 @@ def test_running_and_waiting_jobs_are_listed_by_testbed(client: TestClient, stor
 
 
 @pytest.mark.parametrize(
-    "state", sorted({*RequestState} - {"claimed", "started", "waiting", "running", "cancelling"})
+    "state", sorted({*RequestState} - {"admitted", "claimed", "started", "waiting", "running", "cancelling"})
 )
 def test_request_that_is_not_queued_is_not_listed(
     client: TestClient, store: Store, state: RequestState

@@ -94,7 +94,7 @@ def test_member_starts_a_job_which_is_entered_until_its_end(jenkins: Jenkins, ge
     gerrit.write(LINE, author=MEMBER)
 
     with admission.admitted(jenkins.request(), jenkins.settings, lambda _: PLAN):
-        assert [("1", "started")] == jenkins.stored()
+        assert [("1", "admitted")] == jenkins.stored()
 
     assert [("1", "ended")] == jenkins.stored()
 
@@ -323,9 +323,9 @@ def test_limits_apply_to_the_jobs_of_a_person_together(jenkins: Jenkins, gerrit:
     jenkins.limits["hours_per_day"] = 3
     for change in (1, 2):
         gerrit.write(LINE, author=MEMBER, change=change)
-    jenkins.run()
 
-    found = jenkins.refusal(GERRIT_CHANGE_NUMBER="2")
+    with admission.admitted(jenkins.request(), jenkins.settings, lambda _: PLAN):
+        found = jenkins.refusal(GERRIT_CHANGE_NUMBER="2")
 
     assert (
         f'"{LINE}" starts nothing: it needs about 120 minutes, but the jobs of a person may need 3 hours in '
@@ -350,13 +350,16 @@ def test_jobs_that_start_at_once_do_not_both_get_what_is_left(jenkins: Jenkins, 
     jenkins.limits["hours_per_day"] = 3
     for change in range(1, 5):
         gerrit.write(LINE, author=MEMBER, change=change)
-    begin = Barrier(4)
+    begin, all_decided = Barrier(4), Barrier(4)
 
     def run(change: int) -> bool:
         begin.wait()
+        request = jenkins.request(GERRIT_CHANGE_NUMBER=str(change))
         try:
-            jenkins.run(GERRIT_CHANGE_NUMBER=str(change))
+            with admission.admitted(request, jenkins.settings, lambda _: PLAN):
+                all_decided.wait()
         except InvalidRequestError:
+            all_decided.wait()
             return False
         return True
 

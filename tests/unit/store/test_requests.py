@@ -167,3 +167,24 @@ def test_mark_moves(requests: Requests) -> None:
     requests.set_mark("comments", MOMENT + timedelta(days=1))
 
     assert MOMENT + timedelta(days=1) == requests.mark("comments")
+
+
+def test_job_of_jenkins_has_ended_after_two_weeks(requests: Requests) -> None:
+    lengths = {RequestState.STARTED: 15, RequestState.ADMITTED: 15, RequestState.RUNNING: 15}
+    requests.add(
+        replace(REQUEST, key=state.value, state=state, decided=MOMENT - timedelta(days=days))
+        for state, days in lengths.items()
+    )
+    requests.add([replace(REQUEST, key="recent", state=RequestState.ADMITTED, decided=MOMENT)])
+
+    requests.end_old(MOMENT)
+
+    assert {"started", "admitted"} == {each.key for each in requests.in_states(RequestState.ENDED)}
+
+
+def test_job_that_entered_its_request_itself_is_queued_but_not_the_listeners(requests: Requests) -> None:
+    admitted = replace(REQUEST, state=RequestState.ADMITTED, decided=MOMENT, began=MOMENT, answered=True)
+    requests.add([admitted])
+
+    assert [admitted] == requests.list_queue(10)
+    assert ([], set(), []) == (requests.active_on(1), requests.active_changes(), requests.list_open())
