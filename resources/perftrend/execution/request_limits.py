@@ -1,8 +1,9 @@
 """How much of the testbeds may be requested: by a request, a person, on a change, and in a queue.
 
-Costs are the estimated usual durations of :mod:`perftrend.execution.estimate`. Limits by person and by
-change apply to 24 hours, on all testbeds. The queue of a testbed is what is estimated to be left of the jobs
-that were requested there.
+Costs are the estimated usual durations of :mod:`perftrend.execution.estimate`, and for a job that has ended,
+the time that it took. A job that was cancelled before it began costs nothing. Limits by person and by change
+apply to 24 hours, on all testbeds. The queue of a testbed is what is estimated to be left of the jobs that
+were requested there.
 
 There is also a limit on the number of jobs that a person starts in 24 hours, and one of the same value on
 the answered requests that start nothing. The reply to the first request beyond it on a change contains the
@@ -23,8 +24,10 @@ from perftrend.text import format_count
 _DAY = timedelta(days=1)
 _HOUR_S = 3600
 _STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED, RequestState.DONE)
-_NOT_BEGUN = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
-"""States of jobs whose end is recorded, so that all of their duration may be left."""
+_LOCAL = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
+"""States of jobs whose end is always recorded."""
+_REMOTE = (RequestState.STARTED, RequestState.ADMITTED)
+"""States of jobs whose end is not recorded if Jenkins or the job was killed."""
 
 
 def beyond_count(of_person: Iterable[Request], *, most: int, starts: bool, now: datetime) -> str:
@@ -97,19 +100,22 @@ def exceeded(
 def backlog_s(jobs: Iterable[Request], now: datetime) -> float:
     """Return the estimated time that the jobs on a testbed still need, one after another.
 
-    Jenkins does not report the end of a job that it has accepted, so the duration of these jobs counts from
-    when the job before has ended.
+    The duration of a job on Jenkins counts from when it began; if that is not known, from when the job before
+    has ended.
     """
     left = list(jobs)
-    accepted = sorted(
-        (each.decided, each.estimated_s or 0.0)
-        for each in left
-        if each.state in (RequestState.STARTED, RequestState.ADMITTED) and each.decided
-    )
+    remote = [(each.decided, each) for each in left if each.state in _REMOTE and each.decided]
     end = datetime.min.replace(tzinfo=UTC)
-    for decided, estimated_s in accepted:
-        end = max(end, decided) + timedelta(seconds=estimated_s)
-    return max(0.0, (end - now).total_seconds()) + _sum_s(each for each in left if each.state in _NOT_BEGUN)
+    for decided, job in sorted(remote, key=lambda each: each[0]):
+        begin = job.began or max(end, decided)
+        end = max(end, begin + timedelta(seconds=job.estimated_s or 0.0))
+    local_s = sum(_left_s(each, now) for each in left if each.state in _LOCAL)
+    return max(0.0, (end - now).total_seconds()) + local_s
+
+
+def _left_s(job: Request, now: datetime) -> float:
+    gone_s = (now - job.began).total_seconds() if job.began else 0.0
+    return max(0.0, (job.estimated_s or 0.0) - gone_s)
 
 
 def day_before(now: datetime) -> datetime:
@@ -124,7 +130,15 @@ def horizon(limits: GerritSettings, now: datetime) -> datetime:
 
 
 def _sum_s(requests: Iterable[Request]) -> float:
-    return sum(each.estimated_s or 0.0 for each in requests)
+    return sum(map(_cost_s, requests))
+
+
+def _cost_s(request: Request) -> float:
+    if request.duration_s is not None:
+        return request.duration_s
+    if request.state is RequestState.CANCELLED:
+        return 0.0
+    return request.estimated_s or 0.0
 
 
 def _format_hours(hours: float) -> str:

@@ -319,6 +319,22 @@ def test_job_of_a_listener_with_another_store_finds_its_own_comment(
 # ---- how much
 
 
+def test_job_that_has_ended_counts_with_the_time_that_it_took(jenkins: Jenkins, gerrit: FakeGerrit) -> None:
+    jenkins.limits["hours_per_day"] = 3
+    for change in (1, 2):
+        gerrit.write(LINE, author=MEMBER, change=change)
+    jenkins.run()
+
+    jenkins.run(GERRIT_CHANGE_NUMBER="2")
+
+    assert [("1", "ended"), ("1", "ended")] == jenkins.stored()
+    with Store.open(jenkins.store) as store:
+        found = store.requests.in_states(RequestState.ENDED)
+    assert [("member", True, True)] * 2 == [
+        (each.author, each.began is not None, each.duration_s is not None) for each in found
+    ]
+
+
 def test_limits_apply_to_the_jobs_of_a_person_together(jenkins: Jenkins, gerrit: FakeGerrit) -> None:
     jenkins.limits["hours_per_day"] = 3
     for change in (1, 2):

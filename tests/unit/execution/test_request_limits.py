@@ -101,6 +101,40 @@ def test_jobs_of_jenkins_are_left_to_do_for_as_long_as_they_are_estimated_to_nee
     assert 0 == request_limits.backlog_s([], NOW)
 
 
+@pytest.mark.parametrize("state", [RequestState.STARTED, RequestState.RUNNING, RequestState.ADMITTED])
+def test_job_that_has_begun_needs_what_is_left_of_its_estimate(state: RequestState) -> None:
+    running = job(4, state=state, hours_ago=9, began=NOW - timedelta(hours=1))
+
+    assert 3 * HOUR_S == request_limits.backlog_s([running], NOW)
+    assert 0 == request_limits.backlog_s([replace(running, began=NOW - timedelta(hours=5))], NOW)
+
+
+def test_job_waits_for_the_one_that_runs() -> None:
+    running = job(4, state=RequestState.STARTED, hours_ago=9, began=NOW - timedelta(hours=1))
+    waiting = job(2, state=RequestState.STARTED, hours_ago=8)
+
+    assert 5 * HOUR_S == request_limits.backlog_s([running, waiting], NOW)
+
+
+def test_job_that_has_ended_counts_with_the_time_that_it_took() -> None:
+    assert exceeded(8, job(10, duration_s=2 * HOUR_S)) is None
+    assert exceeded(8, job(1, duration_s=3 * HOUR_S)) is not None
+
+
+def test_job_that_was_cancelled_counts_with_the_time_that_it_took() -> None:
+    began = NOW - timedelta(hours=3)
+    cancelled = job(10, state=RequestState.CANCELLED)
+
+    assert exceeded(8, cancelled) is None
+    assert exceeded(8, replace(cancelled, began=began, duration_s=2 * HOUR_S)) is None
+    assert exceeded(8, replace(cancelled, began=began, duration_s=3 * HOUR_S)) is not None
+
+
+@pytest.mark.parametrize("state", [RequestState.CANCELLING, RequestState.CANCELLED, RequestState.DONE])
+def test_job_that_was_cancelled_is_not_in_the_queue(state: RequestState) -> None:
+    assert 0 == request_limits.backlog_s([job(10, state=state)], NOW)
+
+
 def test_nothing_of_a_limit_may_be_left() -> None:
     found = exceeded(1, job(10))
 
