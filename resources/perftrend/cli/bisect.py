@@ -149,7 +149,9 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     )
     job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
     with (
-        gerrit_post.failure_posted(settings, reviewed, job=job) as ending,
+        gerrit_post.failure_posted(
+            settings, reviewed, job=job, is_cancelled=lambda: is_cancelled(job_request, settings)
+        ) as ending,
         full_one_named(settings),
         scope.open_scope(
             settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
@@ -191,6 +193,15 @@ def admitted(
     from perftrend.execution import admission  # noqa: PLC0415 - the database loads slowly
 
     return admission.admitted(job_request, settings, chosen.plan)
+
+
+def is_cancelled(job_request: JobRequest | None, settings: Settings) -> bool:
+    """Return whether the listener has ended the job."""
+    if job_request is None:
+        return False
+    from perftrend.execution import admission  # noqa: PLC0415 - the database loads slowly
+
+    return admission.is_cancelled(job_request, settings)
 
 
 def exit_code(bisect_report: BisectReport, *, unstable: bool = False) -> int:

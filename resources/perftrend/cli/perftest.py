@@ -96,7 +96,12 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     reviewed = None if given.new else revisions.review(settings, settings.perftest.change, patch_set)
     job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
     with (
-        gerrit_post.failure_posted(settings, reviewed, job=job),
+        gerrit_post.failure_posted(
+            settings,
+            reviewed,
+            job=job,
+            is_cancelled=lambda: admission.is_cancelled(job_request, settings),
+        ),
         scope.open_scope(
             settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
         ) as (chosen, product),

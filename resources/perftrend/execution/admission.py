@@ -30,6 +30,7 @@ from perftrend.text import plain
 from perftrend.trigger import Refusal, Trigger
 
 _NO_LOGIN = Account(None)
+_CANCELLED = (RequestState.CANCELLING, RequestState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,18 @@ def admitted(
     finally:
         if claimed:
             _end(settings, claimed)
+
+
+def is_cancelled(job_request: JobRequest | None, settings: Settings) -> bool:
+    """Return whether the listener has ended a job that it started; False if its store is not known here."""
+    if job_request is None or not job_request.request:
+        return False
+    try:
+        with _open_requests(settings) as requests:
+            known = requests.with_keys([job_request.request]) if requests else {}
+    except StoreError:
+        return False
+    return any(each.state in _CANCELLED for each in known.values())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +54,13 @@ class PostState:
 
 
 @contextmanager
-def failure_posted(settings: Settings, reviewed: ReviewedPatch | None, *, job: str) -> Iterator[PostState]:
-    """Post what ended the job without a verdict, unless the job has posted its result."""
+def failure_posted(
+    settings: Settings, reviewed: ReviewedPatch | None, *, job: str, is_cancelled: Callable[[], bool]
+) -> Iterator[PostState]:
+    """Post what ended the job without a verdict, unless the job has posted its result.
+
+    :param is_cancelled: whether the listener has ended the job, and reports that itself.
+    """
     ending = PostState()
     text = ""
     try:
@@ -64,7 +69,7 @@ def failure_posted(settings: Settings, reviewed: ReviewedPatch | None, *, job: s
         text = f"Could not be measured: {errors.explain(error)}"
         raise
     except KeyboardInterrupt:
-        text = "Interrupted before it was finished."
+        text = "" if is_cancelled() else "Interrupted before it was finished."
         raise
     finally:
         if text and not ending.is_posted:

@@ -271,6 +271,30 @@ def listened(jenkins: Jenkins, **others: Any) -> Request:
     return entered
 
 
+@pytest.mark.parametrize("state", RequestState)
+def test_job_knows_whether_the_listener_has_ended_it(
+    jenkins: Jenkins, gerrit: FakeGerrit, state: RequestState
+) -> None:
+    gerrit.write(LINE, author=MEMBER)
+    started = listened(jenkins, state=state)
+
+    found = admission.is_cancelled(jenkins.request(GERRIT_EVENT_HASH=started.key), jenkins.settings)
+
+    assert (state in {"cancelling", "cancelled"}) == found
+
+
+def test_job_that_the_listener_has_not_started_was_not_ended_by_it(
+    jenkins: Jenkins, gerrit: FakeGerrit
+) -> None:
+    gerrit.write(LINE, author=MEMBER)
+    listened(jenkins, state=RequestState.CANCELLED)
+
+    assert not admission.is_cancelled(jenkins.request(), jenkins.settings)
+    assert not admission.is_cancelled(None, jenkins.settings)
+    jenkins.store.unlink()
+    assert not admission.is_cancelled(jenkins.request(), jenkins.settings)
+
+
 def test_request_that_the_listener_has_started_is_not_decided_again(
     jenkins: Jenkins, gerrit: FakeGerrit
 ) -> None:

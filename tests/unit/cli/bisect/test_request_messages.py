@@ -159,6 +159,17 @@ def test_interruption_before_the_search_is_posted(review: Review, monkeypatch: p
     assert ["Interrupted before it was finished."] == review.all_texts
 
 
+def test_interruption_that_the_listener_reports_is_not_posted(
+    review: Review, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review.push(100, 100, 90)
+    monkeypatch.setattr(bisect.scope, "choose_scope", raising(KeyboardInterrupt))
+    monkeypatch.setattr(bisect, "is_cancelled", lambda *_: True)
+
+    assert 130 == review.search().exit_code
+    assert [] == review.all_texts
+
+
 def test_answer_is_posted_although_the_disk_is_full_and_nothing_is_said_after_it(
     review: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
