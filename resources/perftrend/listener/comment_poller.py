@@ -165,9 +165,8 @@ class ParsedReview:
     """A review that contains requests."""
 
     review: CommentReview
-    comment: Comment
-    """Its first comment with a request, which receives the reply."""
-    triggers: Sequence[Trigger | Refusal]
+    requests: Sequence[tuple[Comment, Trigger | Refusal]]
+    """What it requests, each with the first comment in which it is."""
 
 
 def _parse_review(review: CommentReview, grammar: Grammar) -> ParsedReview | None:
@@ -175,11 +174,11 @@ def _parse_review(review: CommentReview, grammar: Grammar) -> ParsedReview | Non
     found = [(each, parsed) for each in review.comments if (parsed := grammar.parse(each.text))]
     if not found:
         return None
-    comment, triggers = found[0]
-    if len(found) > 1:
-        # What several comments request together has limits of its own, and no duplicates.
-        triggers = grammar.parse(each.text for each, _ in found)
-    return ParsedReview(review, comment, triggers)
+    # What several comments request together has limits of its own, and no duplicates.
+    together = grammar.parse(each.text for each, _ in found) if len(found) > 1 else found[0][1]
+    # Gerrit joins the comments that a user wrote in the same second, so that they may have different replies.
+    origins = [next((each for each, parsed in found if one in parsed), found[0][0]) for one in together]
+    return ParsedReview(review, list(zip(origins, together, strict=True)))
 
 
 def _build_requests(parsed: ParsedReview, change: GerritChange) -> list[Request]:
@@ -187,9 +186,14 @@ def _build_requests(parsed: ParsedReview, change: GerritChange) -> list[Request]
 
     :param change: the change with all its patch sets.
     """
-    comment = parsed.comment
-    patch_set = change.patch_set(comment.patch_set) if comment.patch_set else change.current
     return [
-        build_request(parsed.review, comment, each, change=change, patch_set=patch_set, place=place)
-        for place, each in enumerate(parsed.triggers)
+        build_request(
+            parsed.review,
+            comment,
+            each,
+            change=change,
+            patch_set=change.patch_set(comment.patch_set) if comment.patch_set else change.current,
+            place=place,
+        )
+        for place, (comment, each) in enumerate(parsed.requests)
     ]

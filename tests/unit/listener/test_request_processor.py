@@ -561,6 +561,17 @@ def test_comment_that_is_known_is_not_read_again(listener: Any) -> None:
     assert b'requests_total{job="perftest",outcome="seen"} 1.0' in listener.metrics.text()
 
 
+def test_second_comment_of_the_same_second_gets_a_reply_of_its_own(listener: Any) -> None:
+    """Gerrit gives both the same message."""
+    first = listener.gerrit.write(LINE, message_id="m1")
+    listener.serve()
+    second = listener.gerrit.write("perftest-1n-veth", message_id="m1", written=first.written)
+
+    listener.serve()
+
+    assert [first.identity, second.identity] == [comment for comment, _ in listener.gerrit.answers]
+
+
 def test_estimate_and_the_name_of_the_author_are_stored(listener: Any) -> None:
     named = Account(4, "jane", "jane.doe@example.org", "jane.doe@example.org")
     listener.gerrit.write(LINE)
