@@ -200,6 +200,27 @@ def test_job_that_was_killed_goes_on_with_what_it_has_measured(
     assert [1, 1] == [console.count(f"round 1 of at most 6: {side}") for side in ("parent", "current")]
 
 
+def test_job_that_is_ended_posts_nothing_besides_the_reply(
+    listener: Listener, project: Project, ask: Ask
+) -> None:
+    listener.settings |= BY_A_COMMAND
+    project.start({SCRIPT: f"sleep 2\n{FAST}"})
+    change = project.push({SCRIPT: f"sleep 2\n{SLOW}"})
+    listener.start()
+    until(listener.is_connected)
+    ask(change, "perftest-simulated")
+    until(lambda: any("round 1 of" in console for console in listener.consoles()))
+
+    ask(change, "canceltest-simulated")
+    until(lambda: len(project.answers(change)) == 2)
+
+    assert ["cancelled", "done"] == sorted(listener.states())
+    aborted = '"canceltest-simulated": "perftest-simulated" on patch set 1 was aborted.'
+    assert aborted == project.answers(change)[-1]
+    assert [] == project.said(change, "perftrend-perftest-simulated")
+    assert 0 == listener.end()
+
+
 def kill_jobs(listener: Listener) -> None:
     """Kill what a dead listener has left running, as a machine does that goes down."""
     ours = [supervisor.__name__.encode(), *map(os.fsencode, listener.folder.glob("archives/requests/*"))]

@@ -267,7 +267,8 @@ def _prune_files(settings: Settings, store: Store, kind: str, before: datetime, 
     if kind == "bisections":
         expired = retention.find_expired_sessions(settings.bisect.sessions, before)
     else:
-        in_use = {each.key for each in store.requests.in_states(RequestState.WAITING, RequestState.RUNNING)}
+        running = (RequestState.WAITING, RequestState.RUNNING, RequestState.CANCELLING)
+        in_use = {each.key for each in store.requests.in_states(*running)}
         expired = chain(
             retention.find_expired_builds(settings.archive, before),
             retention.find_expired_folders(settings.archive / FOLDER, before, except_for=in_use),

@@ -82,14 +82,21 @@ def is_before(request: Request, cancel: Request) -> bool:
 
 
 def result_text(by: Request, targets: Iterable[Request]) -> str:
-    """Return the message of what a request has ended.
+    """Return the message of what a request has ended; empty if it is not a comment, and has ended nothing.
 
     :param by: its reason is the message about what it must not end.
     """
-    found = [f'"{each.line}" on patch set {each.patch_set} {_result(each)}' for each in targets]
+    is_comment = bool(by.testbed)
+    found = [
+        f'"{each.line}" on patch set {each.patch_set} {_result(each)}'
+        for each in targets
+        if is_comment or each.state is not RequestState.ENDED
+    ]
+    if not (is_comment or found):
+        return ""
     if by.reason:
         found.append(by.reason)
-    head = f'"{by.line}"' if by.testbed else by.line
+    head = f'"{by.line}"' if is_comment else by.line
     return f"{head}: {'; '.join(found) or 'nothing of this change is queued or running there'}."
 
 

@@ -83,7 +83,7 @@ class RequestProcessor:
         return is_left
 
     def length(self) -> int:
-        """Return the number of requests that wait for a decision, a start, a reply or their turn."""
+        """Return the number of requests that wait for a decision, a start, an end, a reply or their turn."""
         waiting = {each.key for each in self.requests.in_states(RequestState.WAITING)}
         return len(waiting | {each.key for each in self.requests.list_open()})
 

@@ -254,6 +254,20 @@ def test_new_patch_set_ends_the_jobs_that_build_an_older_one(listener: Any) -> N
     assert [f"Patch set 3 was uploaded: {'; '.join(texts)}."] == listener.answers[1:]
 
 
+def test_new_patch_set_after_the_end_of_a_job_is_no_news(listener: Any) -> None:
+    listener.gerrit.write(LINE)
+    serve(listener)
+    listener.gerrit.upload()
+    listener.runner.results = [CancelResult.HAD_ENDED]
+
+    serve(listener)
+    serve(listener)
+
+    assert {LINE: "ended", "Patch set 3 was uploaded": "done"} == states(listener)
+    assert 1 == len(listener.answers)
+    assert [] == listener.store.requests.list_open()
+
+
 @pytest.mark.parametrize("kind", ["NO_CODE_CHANGE", "NO_CHANGE"])
 def test_new_commit_message_ends_nothing(listener: Any, kind: str) -> None:
     listener.gerrit.write(LINE)
