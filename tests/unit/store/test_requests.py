@@ -14,7 +14,7 @@ import pytest
 
 from perftrend.errors import StoreError
 from perftrend.store import Store
-from perftrend.store.requests import Request, Requests, RequestState
+from perftrend.store.requests import JobTime, Request, Requests, RequestState
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
 REQUEST = Request(
@@ -188,3 +188,33 @@ def test_job_that_entered_its_request_itself_is_queued_but_not_the_listeners(req
 
     assert [admitted] == requests.list_queue(10)
     assert ([], set(), []) == (requests.active_on(1), requests.active_changes(), requests.list_open())
+
+
+def test_time_of_jobs_is_added_by_person_in_a_period(requests: Requests) -> None:
+    ended = replace(REQUEST, state=RequestState.ENDED, began=MOMENT, duration_s=60.0, author="Jane")
+    requests.add([
+        ended,
+        replace(ended, key="k2", duration_s=30.0),
+        replace(ended, key="k3", account="2", author="", state=RequestState.CANCELLED, duration_s=7.0),
+        replace(ended, key="k4", began=MOMENT - timedelta(days=1)),
+        replace(ended, key="k5", began=MOMENT + timedelta(days=1)),
+        replace(ended, key="k6", state=RequestState.RUNNING, duration_s=None),
+    ])  # fmt: skip
+
+    found = requests.job_times(MOMENT, MOMENT + timedelta(days=1))
+
+    assert [JobTime("1", "Jane", 90.0), JobTime("2", "", 7.0)] == found
+
+
+def test_requests_that_have_changed_meanwhile_are_not_cancelled(requests: Requests) -> None:
+    running = replace(REQUEST, key="k2", state=RequestState.RUNNING)
+    by = replace(REQUEST, key="k3", line="canceltest-2n-clx", job="cancel", state=RequestState.DONE)
+    requests.add([REQUEST, running])
+    requests.change(running, state=RequestState.ENDED)
+
+    requests.cancel(by, [REQUEST, running])
+
+    cancelling = replace(REQUEST, state=RequestState.CANCELLING, cancelled_by="k3")
+    assert [cancelling] == requests.cancelled_by(by) == requests.in_states(RequestState.CANCELLING)
+    assert ["k2"] == [each.key for each in requests.in_states(RequestState.ENDED)]
+    assert [by] == requests.in_states(RequestState.DONE)
