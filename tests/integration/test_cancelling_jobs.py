@@ -107,7 +107,7 @@ def test_comment_ends_the_running_job_which_cleans_up(
     until(lambda: has_ended(listener) and len(texts(gerrit, pushed)) == 2)
 
     assert ["runs\ncleaned up"] == listener.consoles()
-    assert f'"{CANCEL}": {ABORTED}.' == texts(gerrit, pushed)[-1]
+    assert f'"{CANCEL}": {ABORTED}.' in texts(gerrit, pushed)
 
 
 def test_waiting_job_is_ended_before_it_begins(
@@ -123,7 +123,7 @@ def test_waiting_job_is_ended_before_it_begins(
     assert ["cancelled", "cancelled", "done"] == sorted(listener.states())
     assert ["runs\ncleaned up"] == listener.consoles()
     removed = f'"{OTHER_LINE}" on patch set 1 was removed from the queue'
-    assert f'"{CANCEL}": {ABORTED}; {removed}.' == texts(gerrit, pushed)[-1]
+    assert f'"{CANCEL}": {ABORTED}; {removed}.' in texts(gerrit, pushed)
 
 
 def test_stranger_may_not_end_it(  # noqa: PLR0917 - fixtures
@@ -138,7 +138,7 @@ def test_stranger_may_not_end_it(  # noqa: PLR0917 - fixtures
     until(lambda: len(texts(gerrit, pushed)) == 2)
 
     who = "only those who started jobs, the owner of the change and members of Those who cancel may end them"
-    assert f'"{CANCEL}" starts nothing: {who}.' == texts(gerrit, pushed)[-1]
+    assert f'"{CANCEL}" starts nothing: {who}.' in texts(gerrit, pushed)
     assert ["refused", "running"] == sorted(listener.states())
     assert ["runs"] == listener.consoles()
 
@@ -151,7 +151,7 @@ def test_new_patch_set_ends_the_job_of_the_older_one(
     gerrit_server.push(pushed.folder, {"main.c": f"int y = {next(numbers)};\n"}, again=pushed)
     until(lambda: has_ended(listener) and len(texts(gerrit, pushed)) == 2)
 
-    assert f"Patch set 2 was uploaded: {ABORTED}." == texts(gerrit, pushed)[-1]
+    assert f"Patch set 2 was uploaded: {ABORTED}." in texts(gerrit, pushed)
 
 
 def test_abandoned_change_ends_its_jobs(
@@ -162,7 +162,7 @@ def test_abandoned_change_ends_its_jobs(
     gerrit_server.ask("POST", f"changes/{pushed.number}/abandon", body={})
     until(lambda: has_ended(listener) and len(texts(gerrit, pushed)) == 2)
 
-    assert f"The change was abandoned: {ABORTED}." == texts(gerrit, pushed)[-1]
+    assert f"The change was abandoned: {ABORTED}." in texts(gerrit, pushed)
     assert ["runs\ncleaned up"] == listener.consoles()
 
 
@@ -181,7 +181,7 @@ def test_listener_that_was_killed_finds_what_happened_meanwhile(  # noqa: PLR091
 
     assert (0, True) == (done.returncode, has_ended(listener))
     assert ["runs\ncleaned up"] == listener.consoles()
-    assert texts(gerrit, pushed)[-1].endswith(f": {ABORTED}.")
+    assert [True] == [each.endswith(f": {ABORTED}.") for each in texts(gerrit, pushed) if ABORTED in each]
 
 
 @pytest.mark.parametrize(
@@ -213,4 +213,4 @@ def test_build_of_jenkins_is_removed_from_the_queue_or_aborted(  # noqa: PLR0917
 
     until(lambda: builds() in ([], [True]))
     assert has_ended(listener)
-    assert f'"{CANCEL}": "{LINE}" on patch set 1 was {result}.' == texts(gerrit, pushed)[-1]
+    assert f'"{CANCEL}": "{LINE}" on patch set 1 was {result}.' in texts(gerrit, pushed)

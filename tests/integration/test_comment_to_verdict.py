@@ -216,7 +216,7 @@ def test_job_that_is_ended_posts_nothing_besides_the_reply(
 
     assert ["cancelled", "done"] == sorted(listener.states())
     aborted = '"canceltest-simulated": "perftest-simulated" on patch set 1 was aborted.'
-    assert aborted == project.answers(change)[-1]
+    assert aborted in project.answers(change)
     assert [] == project.said(change, "perftrend-perftest-simulated")
     assert 0 == listener.end()
 
