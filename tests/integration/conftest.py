@@ -15,9 +15,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from perftrend.store import Store
 from tests.integration.quiet import find_busy_core
 from tests.integration.servers import dashboard as dashboards
 from tests.integration.servers import gerrit, hudson, java, postgresql
+from tests.unit.dashboard.conftest import fill_queue
 
 expect.set_options(timeout=dashboards.PATIENCE_MS)
 
@@ -130,9 +132,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dashboards.Dashboard]:
-    """Run a dashboard for a module, with 18 traces of 60 runs on two testbeds."""
+    """Run a dashboard for a module, with 18 traces of 60 runs on two testbeds, and a queue."""
     folder = tmp_path_factory.mktemp("dashboard")
     dashboards.fill(folder / "store.sqlite")
+    with Store.open(folder / "store.sqlite") as store:
+        fill_queue(store)
     with dashboards.Dashboard(folder) as running:
         yield running
 

@@ -7,7 +7,7 @@ import random
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from perftrend.dashboard.auth import Authenticator, Person
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
+from perftrend.store.requests import Request, RequestState
 
 TESTBEDS = ("2n-clx", "3n-skx")
 TESTS = ("64b-1c-ethip4-ip4base", "64b-2c-ethip4-ip4base", "1518b-1c-eth-l2bdbase")
@@ -154,6 +155,30 @@ def fill(store: Store) -> None:
     for testbed in TESTBEDS:
         for number in range(RUNS):
             add_run(store, testbed, number, noise)
+
+
+def fill_queue(store: Store) -> None:
+    """Put a running, a queued and an ended job into a store."""
+    now = datetime.now(UTC)
+    store.requests.add([
+        request("running", RequestState.RUNNING, began=now - timedelta(minutes=20)),
+        request("queued", author="John Roe", line="bisecttest-2n-clx " + commit(STEP), job="bisecttest"),
+        request("ended", RequestState.ENDED, began=now - timedelta(hours=3), duration_s=5400.0),
+    ])  # fmt: skip
+
+
+def request(key: str, state: RequestState = RequestState.WAITING, **others: Any) -> Request:
+    """Return a request of the last hour for a job of an estimated hour."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    return replace(
+        Request(
+            key=key, change=12, patch_set=3, project="router", branch="master", revision="a" * 40,
+            ref="refs/changes/12/12/3", review=key, comment=key, path=None, account="1000003",
+            asked=now - timedelta(hours=1), place=0, line="perftest-2n-clx mrrAND64b", job="perftest",
+            testbed="2n-clx", state=state, decided=now, answered=True, author="Jane Doe", estimated_s=3600.0,
+        ),
+        **others,
+    )  # fmt: skip
 
 
 def add_run(store: Store, testbed: str, number: int, noise: random.Random) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,25 +12,14 @@ from perftrend.dashboard import AppContext
 from perftrend.dashboard.queue import MOST_JOBS, estimated_starts
 from perftrend.settings import Settings
 from perftrend.store import Store
-from perftrend.store.requests import Request, RequestState
+from perftrend.store.requests import RequestState
+from tests.unit.dashboard.conftest import request
 
 JSON = {"Accept": "application/json"}
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOUR = timedelta(hours=1)
 HOUR_S = 3600.0
 MONDAY = datetime.combine(NOW.date() - timedelta(days=NOW.weekday()), datetime.min.time(), UTC)
-
-
-def request(key: str, state: RequestState = RequestState.WAITING, **others: Any) -> Request:
-    return replace(
-        Request(
-            key=key, change=12, patch_set=3, project="router", branch="master", revision="a" * 40,
-            ref="refs/changes/12/12/3", review=key, comment=key, path=None, account="1000003",
-            asked=NOW - HOUR, place=0, line="perftest-2n-clx mrrAND64b", job="perftest", testbed="2n-clx",
-            state=state, decided=NOW, answered=True, author="Jane Doe", estimated_s=HOUR_S,
-        ),
-        **others,
-    )  # fmt: skip
 
 
 def shown(client: TestClient, query: str = "") -> Any:
