@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import (
     CHROMIUM,
     EDITOR,
+    PATIENCE_MS,
     Dashboard,
     context_of,
     opened,
@@ -23,6 +26,8 @@ from tests.unit.dashboard.conftest import RUNS, commit
 
 ALL_MRR = "/?q=metric=mrr"
 DRAWN = "#plot .main-svg"
+CLICKS = 3
+"""How often a point is clicked: if the page moves at that moment, the click is beside the point."""
 WEBGL = ["--use-angle=swiftshader-webgl", "--ignore-gpu-blocklist"]
 """Lets Chromium draw by WebGL where there is no graphics card."""
 
@@ -43,7 +48,17 @@ def curves(page: Page) -> list[dict[str, Any]]:
 
 
 def click_point(page: Page, curve: int, point: int, *, shift: bool = False) -> None:
-    """Click where a point is drawn, as a hand does."""
+    """Click where a point is drawn until its panel is shown, as a hand does."""
+    before = page.url
+    for _ in range(CLICKS):
+        _click_where_drawn(page, curve, point, shift=shift)
+        with suppress(PlaywrightTimeoutError):
+            page.wait_for_url(lambda url: url != before, timeout=PATIENCE_MS / CLICKS, wait_until="commit")
+            return
+    raise AssertionError(f"{CLICKS} clicks on point {point} of curve {curve} do nothing")
+
+
+def _click_where_drawn(page: Page, curve: int, point: int, *, shift: bool) -> None:
     x, y = page.evaluate(
         """([curve, point]) => {
             const plot = document.querySelector("#plot"), box = plot.getBoundingClientRect();
