@@ -149,6 +149,8 @@ class ExitStatus:
 
     def __init__(self) -> None:
         self.exit_code = EXIT_PASS
+        self.is_ending = False
+        """Whether the job was interrupted by SIGTERM, even if an error replaced the interruption."""
 
 
 @contextmanager
@@ -159,7 +161,7 @@ def report_to_stderr() -> Iterator[ExitStatus]:
 
     ::
 
-        with errors.reported() as outcome:
+        with errors.report_to_stderr() as outcome:
             outcome.exit_code = trend(options)
         return outcome.exit_code
     """
@@ -172,6 +174,19 @@ def report_to_stderr() -> Iterator[ExitStatus]:
         outcome.exit_code = _write_error("interrupted", EXIT_INTERRUPTED)
     except OSError as error:
         outcome.exit_code = _write_error(explain(error), EXIT_SERVICE)
+
+
+def replaces_interruption(error: BaseException) -> bool:
+    """Return whether an error was raised while an interruption was handled.
+
+    A library cleans up when it is interrupted. If that fails, its error replaces the interruption.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, KeyboardInterrupt):
+            return True
+        current = current.__cause__ or current.__context__
+    return False
 
 
 def explain(error: BaseException) -> str:

@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, maintenance
 from perftrend.store.claims import Leadership
-from perftrend.store.connection import engine_of
+from perftrend.store.connection import engine_of, patience
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import metadata
 from tests.integration.servers import postgresql
@@ -350,6 +351,26 @@ def test_role_is_lost_with_the_server_and_claimed_again(
             postgresql_server.start()
 
         assert leadership.is_held()
+
+
+def interrupt(gen: Generator[Any, Any, Any], _: float) -> Generator[Any, Any, Any]:
+    """Interrupt an operation of psycopg when it has sent its query."""
+    try:
+        yield next(gen)
+    except StopIteration as done:
+        return done.value
+    raise KeyboardInterrupt
+
+
+def test_interruption_of_a_query_ends_the_job(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection cannot be reset while the query runs, and that error must not hide the interruption."""
+    with Store.open(url) as store:
+        with monkeypatch.context() as patch, patience(60.0):
+            patch.setattr("perftrend.store.postgresql._until", interrupt)
+            with pytest.raises(KeyboardInterrupt) as interruption:
+                store.requests.list_open()
+        assert "can't change 'autocommit'" in str(interruption.value.__cause__)
+        assert [] == store.requests.list_open()
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:

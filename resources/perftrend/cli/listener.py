@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -55,20 +55,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.report_errors() as outcome:
         given = parser().parse_args(argv)
-        outcome.exit_code = listen(given)
+        outcome.exit_code = listen(given, lambda: outcome.is_ending)
     return outcome.exit_code
 
 
-def listen(given: argparse.Namespace) -> int:
+def listen(given: argparse.Namespace, is_ending: Callable[[], bool]) -> int:
     """Process requests: once, or until interrupted, which is a regular end."""
     overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
     settings = Settings.load(given.settings, overrides=overrides)
     try:
         with open_service(given, settings) as service:
-            service.once() if given.once else service.run()
+            service.once() if given.once else service.run(is_ending)
     except KeyboardInterrupt:
         if given.once:
             raise
+    if not given.once:
         console.warn("stopped; unfinished requests continue at the next start")
     return errors.EXIT_PASS
 

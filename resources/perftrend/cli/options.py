@@ -68,21 +68,19 @@ def report_errors() -> Iterator[errors.ExitStatus]:
 
     Used once, around the whole of a job's ``main``.
     """
-    is_ending = False
 
     def end(*_: object) -> None:
-        nonlocal is_ending
-        if not is_ending:
-            is_ending = True
+        if not outcome.is_ending:
+            outcome.is_ending = True
             raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, end)
     with (
         hide_memory(),
         repeat_interruptions(),
         discard_unread_output(),
         errors.report_to_stderr() as outcome,
     ):
+        signal.signal(signal.SIGTERM, end)
         yield outcome
 
 

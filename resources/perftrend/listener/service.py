@@ -77,26 +77,22 @@ class ListenerService:
         if failure:
             raise failure
 
-    def run(self) -> None:
+    def run(self, is_ending: Callable[[], bool] = lambda: False) -> None:
         """Receive events and process requests until interrupted.
 
+        :param is_ending: returns whether to end, in case that an error replaces the interruption.
         :raises PerftrendError: if the listener cannot work with these settings.
         """
         self._wakes.wake(everywhere=True)
         while True:
             self._check_watch()
-            if not self._leads():
-                time.sleep(_STANDBY_S)
-                continue
-            is_busy = self._tend()
-            if time.monotonic() >= self._resume_at:
+            is_leader = self._leads()
+            is_busy = is_leader and self._tend()
+            if is_leader and time.monotonic() >= self._resume_at:
                 is_busy |= self._attempt()
-            now = time.monotonic()
-            pause_s = min(_SOON_S if is_busy else _TEND_S, max(0.0, self._next_look - now))
-            if now < self._resume_at:
-                time.sleep(min(_SOON_S, self._resume_at - now))
-            else:
-                self._wakes.wait(pause_s)
+            if is_ending():
+                return
+            self._pause(is_leader=is_leader, is_busy=is_busy)
 
     def health(self) -> Health:
         """Return the health of the listener; thread-safe."""
@@ -117,6 +113,15 @@ class ListenerService:
         self._metrics.serving.set(not health.is_standby)
         self._metrics.seconds_behind.set(health.seconds_behind)
         return self._metrics.text()
+
+    def _pause(self, *, is_leader: bool, is_busy: bool) -> None:
+        now = time.monotonic()
+        if not is_leader:
+            time.sleep(_STANDBY_S)
+        elif now < self._resume_at:
+            time.sleep(min(_SOON_S, self._resume_at - now))
+        else:
+            self._wakes.wait(min(_SOON_S if is_busy else _TEND_S, max(0.0, self._next_look - now)))
 
     def _leads(self) -> bool:
         """Return whether this listener serves the requests; take over if no other one does."""

@@ -54,10 +54,10 @@ class Leadership:
 
     def release(self) -> None:
         """Let another process have the role."""
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
 
     def _claim(self) -> bool:
         self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")

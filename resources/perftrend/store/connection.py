@@ -40,7 +40,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from perftrend import command_to_install
-from perftrend.errors import StoreError, StoreFullError, UnstorableError
+from perftrend.errors import StoreError, StoreFullError, UnstorableError, replaces_interruption
 
 BUSY_S = 60
 """How long a writer without a deadline waits for another one: a run is written in well under a second."""
@@ -258,17 +258,27 @@ def _begin(connection: Connection) -> None:
 
 @contextmanager
 def translate_errors(engine: Engine) -> Generator[None, None, None]:
-    """Raise errors of the database as store errors with readable messages."""
+    """Raise errors of the database as store errors with readable messages.
+
+    :raises KeyboardInterrupt: if an error replaced it: callers that try again later would not end.
+    """
     try:
         yield
-    except DataError as error:
-        raise UnstorableError(f"store {_name(engine)}: {_explanation(error.orig)}") from error
-    except DBAPIError as error:
-        kind = StoreFullError if _is_full(error.orig) else StoreError
-        raise kind(f"store {_name(engine)}: {_explanation(error.orig)}") from error
-    except PoolTimeoutError as error:
-        reason = f"all {_AT_MOST} connections are in use; does the database hang?"
-        raise StoreError(f"store {_name(engine)}: {reason}") from error
+    except (DBAPIError, PoolTimeoutError) as error:
+        if replaces_interruption(error):
+            raise KeyboardInterrupt from error
+        raise _translate(error, _name(engine)) from error
+
+
+def _translate(error: DBAPIError | PoolTimeoutError, name: str) -> StoreError:
+    if isinstance(error, PoolTimeoutError):
+        return StoreError(f"store {name}: all {_AT_MOST} connections are in use; does the database hang?")
+    kind = StoreError
+    if isinstance(error, DataError):
+        kind = UnstorableError
+    elif _is_full(error.orig):
+        kind = StoreFullError
+    return kind(f"store {name}: {_explanation(error.orig)}")
 
 
 def _name(engine: Engine) -> str:

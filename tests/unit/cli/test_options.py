@@ -7,6 +7,7 @@ import importlib
 import signal
 import time
 import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -59,6 +60,21 @@ def test_signal_that_comes_while_a_finalizer_runs_ends_the_job(number: signal.Si
     assert reference() is None
     assert ["before"] == calls
     assert EXIT_INTERRUPTED == outcome.exit_code
+
+
+def test_signal_is_remembered_if_an_error_replaces_the_interruption() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    with options.report_errors() as outcome:
+        with suppress(ZeroDivisionError):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                _ = 1 / 0
+        ended = outcome.is_ending
+    signal.signal(signal.SIGTERM, before)
+
+    assert ended
 
 
 def test_other_error_of_a_finalizer_is_shown_and_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,15 @@ def test_store_that_fails_is_tried_again(running: Running, monkeypatch: pytest.M
     assert [LINE] == running.bench.runner.started
 
 
+def test_it_ends_even_if_an_error_replaces_the_interruption(running: Running) -> None:
+    running.bench.gerrit.write(LINE)
+    running.bench.gerrit.failures = [UnavailableError("broke off")]
+
+    running.service.run(lambda: "broke off" in running.bench.said)
+
+    assert [] == running.time.waits
+
+
 def test_settings_that_will_never_do_end_it(running: Running) -> None:
     running.watch.failure, running.watch.lives = SettingsError("gerrit.user is not set"), False
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from perftrend.errors import StoreError
 from perftrend.store import Store, connection, postgresql
@@ -48,6 +49,19 @@ def test_transaction_waits_for_others_as_long_as_its_user_has_time(
             assert waits_ms() <= 1000
     # The connection is the same one, out of the pool.
     assert BUSY_S * 1000 == waits_ms()
+    engine.dispose()
+
+
+def test_error_of_the_database_does_not_replace_an_interruption(place: Path) -> None:
+    def execute() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OperationalError("", None, sqlite3.OperationalError("cannot clean up"))
+
+    engine = engine_of(place)
+    with pytest.raises(KeyboardInterrupt), connection.translate_errors(engine):
+        execute()
     engine.dispose()
 
 
