@@ -6,8 +6,13 @@ rows of formulas.
 """
 
 from perftrend.analysis.query.columns import ParameterCodes, Parameters
-from perftrend.analysis.query.patterns import MOST_PATTERNS, parse
-from perftrend.analysis.query.skia import format_skia_name, import_queries, parse_skia_name
+from perftrend.analysis.query.parser import (
+    MOST_PATTERNS,
+    format_skia_name,
+    import_queries,
+    parse,
+    parse_skia_name,
+)
 from perftrend.analysis.query.table import TraceSource, TraceTable, ValueChoice
 
 __all__ = [

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.formula.query import Term, admits_missing
-from perftrend.analysis.query.patterns import search_values
+from perftrend.analysis.query.parser import search_values
 from perftrend.errors import SettingsError
 from perftrend.model import TraceKey
 

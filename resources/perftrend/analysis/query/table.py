@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from perftrend.analysis.formula import Rows, StoredId, format_key
 from perftrend.analysis.formula.query import Query, Term, admits_missing
 from perftrend.analysis.query.columns import Mask, ParameterCodes, ParameterColumn, Parameters, columns
-from perftrend.analysis.query.patterns import check_number, search_values
+from perftrend.analysis.query.parser import check_number, search_values
 from perftrend.model import Samples, TraceKey
 
 

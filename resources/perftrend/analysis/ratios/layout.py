@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.query.columns import MISSING, ParameterCodes, Parameters, combine_codes
-from perftrend.analysis.query.skia import format_skia_name
+from perftrend.analysis.query.parser import format_skia_name
 from perftrend.model import Samples, TraceKey
 
 TEST = "test"
