@@ -6,7 +6,6 @@ pairs, :class:`Layout` puts them into a table whose rows are tests, and :func:`l
 Source: "Skia Perf: Design", section Comparing bench results across verticals.
 """
 
-from perftrend.analysis.ratios.cells import Ratios, Values, noise_of_history, noise_of_samples, ratios
 from perftrend.analysis.ratios.layout import (
     AGGREGATES,
     LEVELS,
@@ -18,7 +17,18 @@ from perftrend.analysis.ratios.layout import (
     rank_rows,
     robust_range,
 )
-from perftrend.analysis.ratios.pairs import WITHOUT, Pairs, across, of_named, with_themselves
+from perftrend.analysis.ratios.pairs import (
+    WITHOUT,
+    Pairs,
+    Ratios,
+    Values,
+    across,
+    noise_of_history,
+    noise_of_samples,
+    of_named,
+    ratios,
+    with_themselves,
+)
 
 __all__ = [
     "AGGREGATES",

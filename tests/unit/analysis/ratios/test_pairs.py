@@ -1,16 +1,31 @@
-"""Which traces belong together when two values of a parameter are compared."""
+"""Which traces belong together when two values of a parameter are compared, and what the comparison shows."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from perftrend.analysis.query import TraceTable
-from perftrend.analysis.ratios import WITHOUT, Pairs, across, of_named, with_themselves
+from perftrend.analysis.ratios import (
+    WITHOUT,
+    Pairs,
+    Ratios,
+    Values,
+    across,
+    noise_of_history,
+    noise_of_samples,
+    of_named,
+    ratios,
+    with_themselves,
+)
 from perftrend.model import TraceKey
 
 VALUES = st.sampled_from(["a", "b", "c", "a b", "x-a", "x-b"])
@@ -18,6 +33,13 @@ KEYS = st.lists(
     st.builds(TraceKey.of, test=VALUES, testbed=VALUES, driver=VALUES, suite=VALUES), max_size=12, unique=True
 )
 Told = list[tuple[int, int, dict[str, str]]]
+
+RATES = st.floats(min_value=1e-3, max_value=1e12)
+ERRORS = st.floats(min_value=0.0, max_value=0.5)
+FREEDOM = st.integers(min_value=0, max_value=300)
+SIDES = st.lists(
+    st.tuples(RATES, ERRORS, FREEDOM, RATES, ERRORS, FREEDOM, st.booleans()), min_size=1, max_size=20
+)
 
 
 def keys_of(*parameters: dict[str, str]) -> list[TraceKey]:
@@ -196,3 +218,158 @@ def test_named_values_are_paired_with_their_traces() -> None:
 
     assert [(1, 1, {"test": "b", "testbed": "x"})] == told(found)
     assert ([0, 2], []) == alone(found)
+
+
+def side(value: ArrayLike, error: Any = math.nan, freedom: Any = 0) -> Values:
+    values = np.atleast_1d(np.asarray(value, dtype=float))
+    return Values(
+        values, np.broadcast_to(error, values.shape).astype(float), np.broadcast_to(freedom, values.shape)
+    )
+
+
+def compared(left: Values, right: Values, *, lower: bool = False) -> Ratios:
+    return ratios(left, right, lower_is_better=np.full(left.value.shape, lower))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "signed", "plain"),
+    [(3.0, 2.0, 1.5, 1.5), (2.0, 3.0, -1.5, 2 / 3), (2.0, 2.0, 1.0, 1.0)],
+)
+def test_cell_is_the_larger_by_the_smaller_and_its_sign_says_which(
+    left: float, right: float, signed: float, plain: float
+) -> None:
+    found = compared(side(left), side(right))
+
+    assert ([signed], [plain]) == (found.signed.tolist(), found.plain.tolist())
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_ratio_needs_two_values_above_zero(value: float) -> None:
+    for found in (compared(side(value), side(1.0)), compared(side(1.0), side(value))):
+        assert all(math.isnan(each[0]) for each in (found.plain, found.signed, found.gain, found.low))
+        assert not found.is_noise[0]
+
+
+def test_larger_is_better_or_worse_as_the_trace_says() -> None:
+    assert compared(side(3.0), side(2.0)).gain[0] == pytest.approx(math.log(1.5))
+    assert compared(side(3.0), side(2.0), lower=True).gain[0] == pytest.approx(-math.log(1.5))
+
+
+def test_difference_within_the_noise_is_not_shown() -> None:
+    """Two errors of 1 % make 1.4 % and 3.7 % with 99 % of certainty."""
+    found = compared(side([1.03, 1.05], 0.01, 100), side([1.0, 1.0], 0.01, 100))
+
+    assert [True, False] == found.is_noise.tolist()
+    assert found.low[0] < 1.0 < found.high[0]
+    assert 1.0 < found.low[1] < 1.05 < found.high[1]
+
+
+def test_noise_of_one_side_alone_says_nothing() -> None:
+    found = compared(side(2.0, 0.01, 9), side(1.0))
+
+    assert math.isnan(found.low[0])
+    assert not found.is_noise[0]
+
+
+@given(SIDES)
+def test_swapped_sides_mirror_the_cells(given_sides: list[tuple[Any, ...]]) -> None:
+    columns = [np.array(column) for column in zip(*given_sides, strict=True)]
+    left, right = Values(*columns[:3]), Values(*columns[3:6])
+    forth = ratios(left, right, lower_is_better=columns[6])
+    back = ratios(right, left, lower_is_better=columns[6])
+    differ = left.value != right.value
+
+    np.testing.assert_allclose(forth.signed[differ], -back.signed[differ])
+    np.testing.assert_allclose(forth.signed[~differ], back.signed[~differ])
+    np.testing.assert_allclose(forth.plain * back.plain, 1.0)
+    np.testing.assert_allclose(forth.gain, -back.gain, atol=1e-12)
+    np.testing.assert_allclose(forth.low, 1 / back.high)
+    assert np.array_equal(forth.is_noise, back.is_noise)
+
+
+@given(SIDES)
+def test_size_of_a_cell_is_one_at_least(given_sides: list[tuple[Any, ...]]) -> None:
+    columns = [np.array(column) for column in zip(*given_sides, strict=True)]
+    found = ratios(Values(*columns[:3]), Values(*columns[3:6]), lower_is_better=columns[6])
+
+    assert (np.abs(found.signed) >= 1.0).all()
+    assert ((found.signed > 0) == (columns[0] >= columns[3])).all()
+
+
+def history(*, traces: int = 400, columns: int = 32, noise: float = 0.02, seed: int = 7) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return np.asarray(1e6 * np.exp(noise * random.standard_normal((traces, columns))))
+
+
+def test_deviation_is_that_of_the_values() -> None:
+    deviations, freedom = noise_of_history(history())
+
+    assert math.sqrt(np.mean(deviations**2)) == pytest.approx(0.02, rel=0.05)
+    assert {15} == set(freedom.tolist())
+
+
+def test_degrees_of_freedom_are_not_more_than_the_estimate_has() -> None:
+    """The relative variance of s² is 2/f for f degrees of freedom."""
+    deviations, freedom = noise_of_history(history(traces=4000))
+
+    variances = deviations**2
+    assert 2 * (variances.mean() / variances.std()) ** 2 >= 0.8 * freedom[0]
+
+
+def test_one_change_does_not_pass_for_noise() -> None:
+    values = history()
+    values[:, 20:] *= 2
+
+    deviations, _ = noise_of_history(values)
+
+    assert np.median(deviations) == pytest.approx(0.02, rel=0.2)
+
+
+def test_holes_do_not_matter() -> None:
+    values = history()
+    values[:, ::3] = np.nan
+
+    deviations, _ = noise_of_history(values)
+
+    assert math.sqrt(np.mean(deviations**2)) == pytest.approx(0.02, rel=0.1)
+
+
+@pytest.mark.parametrize("columns", [8, 12, 32])
+def test_no_more_differences_are_shown_than_promised_where_there_are_none(columns: int) -> None:
+    """With 99 %, one in a hundred may be shown; so few degrees of freedom show less."""
+    sides = [history(traces=5000, columns=columns, seed=seed) for seed in (1, 2)]
+    left, right = (Values(side[:, -1], *noise_of_history(side)) for side in sides)
+
+    found = ratios(left, right, lower_is_better=np.zeros(5000, dtype=bool))
+
+    assert np.mean(~found.is_noise) < 0.012
+
+
+@pytest.mark.parametrize("row", [[1.0] * 6 + [math.nan] * 4, [1.0] * 9 + [0.0], [math.nan] * 10])
+def test_too_few_values_or_none_above_zero_tell_nothing(row: list[float]) -> None:
+    deviations, freedom = noise_of_history(np.array([row, [2.0] * 10]))
+
+    assert math.isnan(deviations[0])
+    assert [0.0, [0, 4]] == [deviations[1], freedom.tolist()]
+
+
+def test_short_history_tells_nothing() -> None:
+    deviations, freedom = noise_of_history(np.ones((2, 3)))
+
+    assert np.isnan(deviations).all()
+    assert [0, 0] == freedom.tolist()
+
+
+def test_trials_tell_the_error_of_their_average() -> None:
+    error, freedom = noise_of_samples([99.0, 101.0, 99.0, 101.0])
+
+    assert error == pytest.approx(0.01 * math.sqrt(4 / 3) / 2, rel=1e-3)
+    assert 3 == freedom
+
+
+@pytest.mark.parametrize("samples", [[], [5.0], [1.0, 0.0], [1.0, math.inf]])
+def test_trials_that_tell_nothing(samples: list[float]) -> None:
+    error, freedom = noise_of_samples(samples)
+
+    assert math.isnan(error)
+    assert 0 == freedom
