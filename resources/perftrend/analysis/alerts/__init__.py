@@ -8,7 +8,6 @@ output.
 """
 
 from perftrend.analysis.alerts.detectors import METHODS, ChangeSize, Detector, changes_of
-from perftrend.analysis.alerts.dry_run import DryRunResult, NightReport, replay_nights
 from perftrend.analysis.alerts.findings import (
     Finding,
     FindingGroup,
@@ -24,7 +23,15 @@ from perftrend.analysis.alerts.findings import (
     match_findings,
     match_known,
 )
-from perftrend.analysis.alerts.history import TraceHistory, find_measuring_jobs, findings_of, silent_traces
+from perftrend.analysis.alerts.history import (
+    DryRunResult,
+    NightReport,
+    TraceHistory,
+    find_measuring_jobs,
+    findings_of,
+    replay_nights,
+    silent_traces,
+)
 
 __all__ = [
     "METHODS",

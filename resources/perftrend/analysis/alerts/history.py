@@ -1,14 +1,19 @@
-"""The findings of many traces of a testbed, changes and missing data.
+"""The findings of many traces of a testbed, changes and missing data: of one night, or night by night.
 
 Positions in a trace become commits of the testbed. Data is missing if a trace had values, and has had none
 for a number of runs. Only runs of the jobs that gave the trace its last values count, so that a weekly test
 is not reported during the week. A failed or invalid result is not a value either.
+
+A dry run of an alert replays the nights, to choose a threshold before the alert is active. Each night uses
+only the measurements up to then, and the state of the nights before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +22,13 @@ from perftrend.analysis.alerts.detectors import ChangeSize, Detector, changes_of
 from perftrend.analysis.alerts.findings import (
     Finding,
     FindingKind,
+    FindingMatches,
     KnownFinding,
     MeasuredCommit,
     SuspectRange,
+    Threshold,
+    common_range,
+    match_findings,
 )
 from perftrend.analysis.reportable_changes import MOVED_RUNS, WATCHED_RUNS
 from perftrend.model import Better, Samples
@@ -28,6 +37,9 @@ _LAST_VALUES = 3
 """The number of last columns with a value that, with those between them, show which jobs measure a trace."""
 _LEAST_SHARE = 0.5
 """Fraction of the largest share of a job's columns with a value: a job below it measures something else."""
+
+Between: TypeAlias = Callable[[], object]
+"""A callback that lets other work run between two traces: each trace needs a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +185,91 @@ def find_measuring_jobs(present: NDArray[np.bool_], jobs: Sequence[frozenset[str
     return frozenset(job for job, share in shares.items() if share >= _LEAST_SHARE * largest)
 
 
+def _do_nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """The parameters of a dry run."""
+
+    detector: Detector
+    threshold: Threshold
+    kinds: frozenset[FindingKind]
+    recent_runs: int
+    """A change that is further back when it is first seen is not reported."""
+    silent_runs: int = 0
+    """0: missing data is not detected."""
+    thresholds: dict[str, Threshold | None] = field(default_factory=dict)
+    """The thresholds of traces with their own, by hash; None: the trace is muted."""
+
+    def threshold_of(self, trace: str) -> Threshold | None:
+        """Return the threshold for changes of a trace; None: they are never reported."""
+        return self.thresholds.get(trace, self.threshold)
+
+    def find(self, history: TraceHistory, *, between: Between = _do_nothing) -> Iterator[Finding]:
+        """Yield the findings of at least half of the size that is reported.
+
+        A reported finding is thus not withdrawn as soon as its size falls slightly below the threshold.
+
+        :param between: called after each trace.
+        """
+        for row, trace in enumerate(history.traces):
+            threshold = self.threshold_of(trace) or self.threshold
+            for finding in findings_of(
+                history, row, detector=self.detector, minimum_change=threshold.change / 2
+            ):
+                if finding.kind in self.kinds:
+                    yield finding
+            between()
+        if self.silent_runs:
+            yield from silences_of(history, runs=self.silent_runs)
+
+    def is_news(self, finding: Finding, places: Sequence[MeasuredCommit]) -> bool:
+        """Whether an unknown finding is reported.
+
+        :param places: all commits that are known by now.
+        """
+        threshold = self.threshold_of(finding.trace)
+        if threshold is None or not threshold.passes(finding):
+            return False
+        return finding.noticed >= places[max(len(places) - self.recent_runs, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class NightReport:
+    """The report of a night."""
+
+    night: MeasuredCommit
+    new: tuple[tuple[SuspectRange, tuple[Finding, ...]], ...]
+    """New items: the commits, and the findings."""
+    joined: int
+    """Findings that join items of earlier nights, and are not reported."""
+    closed: int
+    """Items without any finding left."""
+
+
+def replay_nights(
+    rehearsal: DryRunResult, history: TraceHistory, *, nights: int, between: Between = _do_nothing
+) -> Iterator[NightReport]:
+    """Yield the reports of the newest nights, the oldest first.
+
+    :param between: called after each trace of each night.
+    """
+    total = history.values.shape[1]
+    memory: dict[int, KnownFinding] = {}
+    for columns in range(max(total - nights, 0) + 1, total + 1):
+        now = history.until(columns)
+        night = match_findings(
+            tuple(memory.values()),
+            tuple(rehearsal.find(now, between=between)),
+            is_new=partial(rehearsal.is_news, places=now.places),
+            was_looked_at=now.reach().has,
+        )
+        yield _report_night(now.places[-1], night, memory)
+        _remember(night, memory)
+
+
 def _finding(
     history: TraceHistory,
     row: int,
@@ -201,3 +298,33 @@ def _finding(
 def _there(jobs: Iterable[frozenset[str]]) -> frozenset[str]:
     sets = list(jobs)
     return frozenset.intersection(*sets) or frozenset.union(*sets)
+
+
+def _report_night(
+    night: MeasuredCommit, matching: FindingMatches, memory: dict[int, KnownFinding]
+) -> NightReport:
+    open_items = {each.item for each in memory.values() if not each.gone}
+    gone = set(matching.gone)
+    left = {each.item for each in memory.values() if not each.gone and each.identity not in gone}
+    left |= {group.item for group in matching.groups if group.item is not None}
+    new = tuple(
+        (common_range([each.range for each in group.members]), group.members)
+        for group in matching.groups
+        if group.item is None
+    )
+    joined = sum(len(group.members) for group in matching.groups if group.item is not None)
+    return NightReport(night, new, joined, len(open_items - left))
+
+
+def _remember(matching: FindingMatches, memory: dict[int, KnownFinding]) -> None:
+    for identity, finding in matching.again.items():
+        known = memory[identity]
+        memory[identity] = KnownFinding(identity, known.item, known.kind, known.trace, finding.range)
+    for identity in matching.gone:
+        known = memory[identity]
+        memory[identity] = KnownFinding(identity, known.item, known.kind, known.trace, known.range, gone=True)
+    for group in matching.groups:
+        item = len(memory) if group.item is None else group.item
+        for finding in group.members:
+            identity = len(memory)
+            memory[identity] = KnownFinding(identity, item, finding.kind, finding.trace, finding.range)
