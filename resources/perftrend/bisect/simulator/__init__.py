@@ -6,9 +6,14 @@ seed are equal, and the n-th measurement of a commit has the same noise, whateve
 strategies are compared under equal conditions.
 """
 
-from perftrend.bisect.simulator.history import HistoryModel, SimulatedHistory
+from perftrend.bisect.simulator.history import (
+    HistoryModel,
+    SimulatedBuild,
+    SimulatedHistory,
+    SimulatedTestbed,
+    bisect,
+)
 from perftrend.bisect.simulator.noise import Drift, Jumps, Recording, SimulatedNoise, Swing, Walk
-from perftrend.bisect.simulator.testbed import SimulatedBuild, SimulatedTestbed, bisect
 
 __all__ = [
     "Drift",
