@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from perftrend.bisect import records
-from perftrend.bisect.prefetch import likely
 from perftrend.bisect.records import Journal
-from perftrend.bisect.state import BisectOutcome, BisectState, CommitRange, MeasureStep, Strategy
+from perftrend.bisect.state import BisectOutcome, BisectState, CommitRange, MeasureStep, Strategy, likely
 from perftrend.errors import BuildError, UsageError
 from perftrend.model import BuildMeasurement
 
