@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -240,6 +241,14 @@ def test_memory_is_limited(build: Build) -> None:
 
     with pytest.raises(BuildError, match="GiB of memory"):
         build("{python}", "attack.py", files={"attack.py": script})
+
+
+def test_set_user_id_program_is_of_no_use_to_other_users(build: Build, tmp_path: Path) -> None:
+    artifacts = build("sh", "-c", "cp /bin/sh out && chmod 6755 out", files={})
+
+    assert 0o755 == stat.S_IMODE((artifacts / "out").stat().st_mode)
+    for name in ("worktrees", "scratch"):
+        assert 0o700 == stat.S_IMODE((tmp_path / "builds" / name).stat().st_mode)
 
 
 def test_link_out_of_the_checkout_is_no_artifact(build: Build, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,8 @@ class BuildCache:
             target = staging / _FILES / path
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source / path, target)
+            # Another user of this machine would run it with the rights of the job.
+            target.chmod(stat.S_IMODE(target.stat().st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
         commit, _, profile = key.partition("-")
         manifest = Manifest(commit, profile, took_s, _list_files(staging / _FILES))
         (staging / _MANIFEST).write_bytes(_TYPE.dump_json(manifest, indent=1))

@@ -26,12 +26,15 @@ def _do_nothing(_: Path) -> None:
 def own(place: Path, prefix: str, *, removed: Callable[[Path], None] = _do_nothing) -> Generator[Path]:
     """Provide the path of a private folder within ``place``, which does not exist yet.
 
-    The folder is removed afterwards. Folders left over by killed processes are removed first.
+    The folder is removed afterwards. Folders left over by killed processes are removed first. Other users
+    of this machine have no access to ``place``.
 
     :param prefix: of its name.
     :param removed: called with each folder that was removed.
     """
     place.mkdir(parents=True, exist_ok=True)
+    # What is written there may be a set-user-ID program that other users of this machine must not run.
+    place.chmod(0o700)
     for left in place.glob("*.lock"):
         holding = acquire_lock(left, wait=False)
         if holding is not None:
