@@ -337,6 +337,18 @@ def test_role_is_of_one_process_until_it_is_killed(url: str) -> None:
             process.kill()
 
 
+def test_server_has_nothing_to_complain_about(url: str) -> None:
+    engine, complaints = engine_of(url), []
+    sa.event.listen(engine, "connect", lambda made, _: made.add_notice_handler(complaints.append))
+    leadership = Leadership(engine, "serving")
+
+    assert leadership.is_held()
+    assert leadership.is_held()
+    leadership.release()
+    engine.dispose()
+    assert [] == [each.message_primary for each in complaints]
+
+
 def test_role_is_lost_with_the_server_and_claimed_again(
     postgresql_server: postgresql.Server, url: str
 ) -> None:

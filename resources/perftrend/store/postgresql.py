@@ -87,6 +87,6 @@ def _connect(
 
 def _begin(connection: Connection) -> None:
     left = remaining_s()
-    if left is not None:
-        # Until the end of the transaction: the connection is reused afterwards.
+    if left is not None and connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+        # Until the end of the transaction, if there is one: the connection is reused afterwards.
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {ceil(left * 1000)}")
