@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and return its exit code."""
     with options.report_errors() as outcome:
-        given = parser().parse_args(argv)
+        given = parser().parse_intermixed_args(argv)
         _require_fitting(given)
         settings = Settings.load(given.settings, overrides={"store": given.store})
         outcome.exit_code = _run(given, settings)

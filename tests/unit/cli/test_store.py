@@ -106,6 +106,14 @@ def test_damaged_file_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_options_may_be_anywhere(place: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite"
+    fill(place)
+
+    assert 0 == store.main(["backup", "--store", str(place), str(copy)])
+    assert copy.exists()
+
+
 def test_backup_is_restored_with_everything(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(place)
     with Store.open(place):  # a dashboard that uses it meanwhile
