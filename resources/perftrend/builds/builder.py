@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,8 @@ from perftrend.model import BuildMeasurement
 from perftrend.sandbox import Limits, Sandbox
 from perftrend.settings import ProjectSettings
 
+_HANGS_AFTER_S, _HANGS_AFTER_RATIO = 30.0, 20.0
+"""When a measurement hangs: after this time, if it is also this much longer than that of any other commit."""
 _LOGS_PER_BUILD = 10
 _SHARE_OF_MEMORY = 0.75
 _LOOK_AGAIN_S = 0.1
@@ -138,6 +142,7 @@ class Builds:
         self._sandbox = sandbox
         self._log = log
         self._failed: dict[str, BuildError] = {}
+        self._longest_measured_s = 0.0
         self._in_use: dict[str, int] = {}
         self._stop: Stop | None = None
         one_core = profile.measure is not None and profile.measure.cores == "one"
@@ -296,8 +301,17 @@ class Builds:
         :raises SettingsError: if the profile has no such command.
         :raises TestbedError: if this machine cannot run it.
         """
-        work, place = self._work(built.commit), self.folder / "measuring"
-        return measure(work, built.folder, place, self._observer, number)
+        work = replace(self._work(built.commit), longest_s=self._longest_s())
+        measured = measure(work, built.folder, self.folder / "measuring", self._observer, number)
+        if not measured.failed:
+            took_s = (measured.finished - measured.started).total_seconds()
+            self._longest_measured_s = max(self._longest_measured_s, took_s)
+        return measured
+
+    def _longest_s(self) -> float:
+        """Return the time after which a measurement hangs, as it takes so much longer than others."""
+        longest = self._longest_measured_s
+        return max(_HANGS_AFTER_S, _HANGS_AFTER_RATIO * longest) if longest else math.inf
 
     def _work(self, commit: str) -> Work:
         return Work(self.profile, commit, self.folder / "logs", self._log, self._stop, self._sandbox)

@@ -54,6 +54,8 @@ class Work:
     """Ends the commands when it is set."""
     sandbox: Sandbox | None = None
     """Where builds and measurements run; None: they have all rights of this process."""
+    longest_s: float = math.inf
+    """How long the command of a measurement may take, in addition to the limit of the profile."""
 
     def __post_init__(self) -> None:
         if not _WHOLE.fullmatch(self.commit):
@@ -107,13 +109,16 @@ class Work:
         }
         if self.sandbox:
             variables = {**VARIABLES, **variables}
+        timeout_s: float = getattr(self.profile.timeouts_s, name)
+        if name == "measure":
+            timeout_s = min(timeout_s, self.longest_s)
         return Steps(
             name=name,
             what=self.what,
             folder=folder,
             environment=commands.environment({**variables, **profile_variables}, self.profile.inherit),
             log=log,
-            timeout_s=getattr(self.profile.timeouts_s, name),
+            timeout_s=timeout_s,
             report=self.report,
             allows_background=allows_background,
             stop=self.stop,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.builds import observation
+from perftrend.builds import builder, observation
 from perftrend.builds.observation import Gauges, Pulse
 from perftrend.errors import BuildError, SettingsError, TestbedError
 from perftrend.model import Better, MetricSamples
@@ -152,6 +152,19 @@ def test_failed_measurement_is_a_test_that_failed(opened: Open, commit: str, com
     assert {} == measured.values
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(measured.failed["command"])
+
+
+def test_program_that_hangs_is_not_waited_for_much_longer_than_others_take(
+    history: History, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "_HANGS_AFTER_S", 0.1)
+    works, hangs = (history.commit(program, {"in": program}) for program in ("echo 1", "sleep 1000000"))
+    builds = opened(measure={"command": ["sh", "out"]})
+
+    first, second = (builds.measure(builds.build(each)) for each in (works, hangs))
+
+    assert {} == first.failed
+    assert "exceeded the timeout" in second.failed["command"]
 
 
 @pytest.mark.parametrize(("cores", "number"), [("one", 1), ("all", len(os.sched_getaffinity(0)))])
