@@ -10,14 +10,12 @@ from urllib.parse import quote, urlsplit
 
 from perftrend.clients import gerrit
 from perftrend.clients.gerrit import Gerrit, LabelRights, RefusedError
-from perftrend.doctor import clock
+from perftrend.doctor import LONGEST_S, clock
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import PerftrendError, SettingsError
 from perftrend.execution import permissions
 from perftrend.settings import GerritSettings, Settings
 
-LONGEST_S = 10.0
-"""Time without a response after which a server counts as not available."""
 _SET_GROUPS = "set gerrit.groups to the groups whose members may start jobs"
 
 

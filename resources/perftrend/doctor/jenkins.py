@@ -11,13 +11,11 @@ from http import HTTPStatus
 
 from perftrend.clients import jenkins
 from perftrend.clients.jenkins import Jenkins, RefusedError
-from perftrend.doctor import clock
+from perftrend.doctor import LONGEST_S, clock
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import PerftrendError, SettingsError
 from perftrend.settings import JenkinsSettings, Settings
 
-LONGEST_S = 10.0
-"""Time without a response after which a server counts as not available."""
 TREND_PLUGINS = (
     *("build-timeout", "description-setter", "email-ext", "flexible-publish", "git", "lockable-resources"),
     *("parameterized-trigger", "run-condition", "timestamper", "token-macro", "ws-cleanup"),

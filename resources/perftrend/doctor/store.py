@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perftrend import COMMAND, command_to_install
+from perftrend.doctor import LONGEST_S
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import StoreError, explain
 from perftrend.settings import Settings
@@ -16,7 +17,6 @@ from perftrend.store import inspection
 from perftrend.store.connection import redact_password
 from perftrend.store.schema import HEAD
 
-_TIMEOUT_S = 10.0
 _POSTGRESQL = ("postgresql://", "postgresql+psycopg://")
 
 
@@ -32,7 +32,7 @@ def check(settings: Settings) -> Iterator[CheckResult]:
         if file:
             file.stat()
             yield _check_file(file)
-        state = inspection.inspect(place, timeout_s=_TIMEOUT_S)
+        state = inspection.inspect(place, timeout_s=LONGEST_S)
     except FileNotFoundError as error:
         found = f"{error.filename} does not exist yet; {COMMAND} trending and {COMMAND} ingest create it"
         yield Area.STORE.ok("version", found)
