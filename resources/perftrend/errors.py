@@ -22,6 +22,8 @@ exit code  meaning
     ├── BuildError            2   a commit of the product that cannot be built or installed
     ├── StoreError            3   a store that cannot be opened, read or written
     │   ├── StoreFullError    3   a store whose disk is full
+    │   ├── NewerStoreError   3   a store that a newer perftrend has upgraded
+    │   ├── NoStoreError      3   a file or a database that is not a store
     │   └── UnstorableError   2   a run that no store can hold, or that contradicts its contents
     ├── ServiceError          3   Jenkins, Gerrit, a mail or a file server
     └── TestbedError          4   a traffic generator or a device
@@ -110,6 +112,14 @@ class StoreError(PerftrendError):
 
 class StoreFullError(StoreError):
     """A store that cannot be written because its disk is full."""
+
+
+class NewerStoreError(StoreError):
+    """A store that a newer perftrend has upgraded."""
+
+
+class NoStoreError(StoreError):
+    """A file that is not a database, or the database of another program."""
 
 
 class UnstorableError(StoreError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from perftrend import COMMAND, command_to_install
 from perftrend.doctor import LONGEST_S
 from perftrend.doctor.check_results import Area, CheckResult
-from perftrend.errors import StoreError, explain
+from perftrend.errors import NewerStoreError, NoStoreError, StoreError, explain
 from perftrend.settings import Settings
 from perftrend.store import inspection
 from perftrend.store.connection import redact_password
@@ -41,7 +41,7 @@ def check(settings: Settings) -> Iterator[CheckResult]:
         yield Area.STORE.fault("rights", explain(error), f"ls -l {shlex.quote(str(error.filename))}")
         return
     except StoreError as error:
-        yield Area.STORE.fault("version", str(error), _find_fix(str(error), place))
+        yield Area.STORE.fault("version", str(error), _find_fix(error, place))
         return
     yield _judge_version(state.version, place)
     if state.missing_rights:
@@ -66,10 +66,10 @@ def _judge_version(version: str, place: str) -> CheckResult:
     return Area.STORE.warning("version", found, f"{COMMAND} store migrate{_option(place)}")
 
 
-def _find_fix(message: str, place: str) -> str:
-    if "newer than" in message:
+def _find_fix(error: StoreError, place: str) -> str:
+    if isinstance(error, NewerStoreError):
         return "git pull (in the checkout of perftrend)"
-    if "another program" in message or "not a database" in message:
+    if isinstance(error, NoStoreError):
         return "set store to another one"
     if place.startswith(_POSTGRESQL):
         without_password = redact_password(place).replace(":***@", "@")

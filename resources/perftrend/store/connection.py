@@ -40,7 +40,13 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from perftrend import command_to_install
-from perftrend.errors import StoreError, StoreFullError, UnstorableError, replaces_interruption
+from perftrend.errors import (
+    NoStoreError,
+    StoreError,
+    StoreFullError,
+    UnstorableError,
+    replaces_interruption,
+)
 
 BUSY_S = 60
 """How long a writer without a deadline waits for another one: a run is written in well under a second."""
@@ -245,7 +251,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _is_busy(error: BaseException) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
+    return _sqlite_name(error).startswith("SQLITE_BUSY")
 
 
 def _begin(connection: Connection) -> None:
@@ -278,6 +284,8 @@ def _translate(error: DBAPIError | PoolTimeoutError, name: str) -> StoreError:
         kind = UnstorableError
     elif _is_full(error.orig):
         kind = StoreFullError
+    elif _sqlite_name(error.orig).startswith("SQLITE_NOTADB"):
+        kind = NoStoreError
     return kind(f"store {name}: {_explanation(error.orig)}")
 
 
@@ -286,12 +294,16 @@ def _name(engine: Engine) -> str:
 
 
 def _is_full(error: BaseException | None) -> bool:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    return name.startswith("SQLITE_FULL") or getattr(error, "sqlstate", "") == _DISK_FULL
+    return _sqlite_name(error).startswith("SQLITE_FULL") or getattr(error, "sqlstate", "") == _DISK_FULL
+
+
+def _sqlite_name(error: BaseException | None) -> str:
+    """Return the name of an error of SQLite; empty for another error."""
+    return getattr(error, "sqlite_errorname", "") or ""
 
 
 def _explanation(error: BaseException | None) -> str:
-    name = getattr(error, "sqlite_errorname", "")
+    name = _sqlite_name(error)
     for beginning, hint in _HINTS.items():
         if name.startswith(beginning):
             return hint

@@ -7,7 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.errors import StoreError
+from perftrend.errors import NewerStoreError, NoStoreError
 from perftrend.store.connection import alone, read_transaction, redact_password, write_transaction
 from perftrend.store.schema import HEAD, metadata
 
@@ -23,7 +23,8 @@ def upgrade(engine: Engine, name: str) -> None:
     Safe if several processes start at once: the second waits for the first, and then has nothing to do.
 
     :param name: the name of the store in messages; a password in it is not shown.
-    :raises StoreError: if the database has a newer version, or belongs to another program.
+    :raises NewerStoreError: if the database has a newer version.
+    :raises NoStoreError: if it belongs to another program.
     """
     with read_transaction(engine) as connection:
         if version_in(connection, name) == HEAD:
@@ -59,14 +60,14 @@ def version_in(connection: Connection, name: str) -> str:
     tables = sa.inspect(connection).get_table_names()
     if VERSION_TABLE not in tables:
         if tables:
-            raise StoreError(
+            raise NoStoreError(
                 f"store {name}: it contains tables of another program, such as {tables[0]}; name another one"
             )
         return ""
     query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
     version = connection.execute(query).scalar_one()
     if version > HEAD:
-        raise StoreError(
+        raise NewerStoreError(
             f"store {name}: it has version {version}, newer than {HEAD} of this perftrend; upgrade perftrend"
         )
     return str(version)

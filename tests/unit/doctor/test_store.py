@@ -105,7 +105,10 @@ def test_file_that_is_no_database_is_a_fault(tmp_path: Path) -> None:
     place = tmp_path / "notes.txt"
     place.write_text("notes\n" * 1000)
 
-    assert f"store {place}: this is not a database; name another file" == check(place)["version"].text
+    found = check(place)["version"]
+
+    assert f"store {place}: this is not a database; name another file" == found.text
+    assert "set store to another one" == found.fix
 
 
 def test_empty_file_is_an_empty_store(tmp_path: Path) -> None:
