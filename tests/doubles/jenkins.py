@@ -281,6 +281,7 @@ class Handler(faulty.Handler):
             "_class": "hudson.model.FreeStyleProject",
             "buildable": job.buildable,
             "fullName": name,
+            "lastBuild": {"number": newest, "building": newest in job.building} if newest else None,
             "nextBuildNumber": newest + 1,
             "property": [{}, {"parameterDefinitions": definitions}],
         }

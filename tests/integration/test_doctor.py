@@ -9,12 +9,14 @@ from typing import Any
 
 import psycopg
 import pytest
+import requests
 
 from perftrend.cli import doctor
 from perftrend.settings import names, variable
 from perftrend.store import Store
 from tests.integration.servers import gerrit, hudson, postgresql
 from tests.integration.servers.gerrit import User
+from tests.integration.servers.listening import until
 from tests.unit.jjb import rendering
 
 PROJECT = "doctor"
@@ -188,23 +190,65 @@ READ_ONLY = """<hudsonSecurityManager><useSecurity>true</useSecurity>
 <securityRealm class="hudson.security.HudsonPrivateSecurityRealm"/></hudsonSecurityManager>"""
 
 
-def test_user_who_may_not_start_builds_is_a_warning(
-    jenkins_server: hudson.Server, check: Check, tmp_path: Path
+LONG_BUILD = """<project><quietPeriod>0</quietPeriod><authToken>start</authToken>
+<builders><hudson.tasks.Shell><command>sleep 600</command></hudson.tasks.Shell></builders></project>"""
+
+
+def build_of(server: hudson.Server, job: str) -> dict[str, Any]:
+    tree = {"tree": "builds[number,building,result]"}
+    builds = requests.get(f"{server.url}/job/{job}/api/json", params=tree, timeout=60).json()["builds"]
+    return builds[0] if builds else {}
+
+
+def start_build(server: hudson.Server, job: str) -> None:
+    """Start a build by the job's token, for which no right is needed."""
+    requests.get(f"{server.url}/job/{job}/build", params={"token": "start"}, timeout=60).raise_for_status()
+    until(lambda: build_of(server, job).get("building"))
+
+
+def test_user_who_may_not_start_or_end_builds_is_a_warning(
+    jenkins_server: hudson.Server, gerrit_server: gerrit.Server, check: Check, tmp_path: Path
 ) -> None:
     """On a server of its own: whom it lets do what, it reads when it starts."""
     home = tmp_path / "home"
-    for kind in ("trending-nightly", "trending-weekly", "analysis"):
+    for kind in ("trending-nightly", "trending-weekly", "analysis", "bisect", "perftest"):
         job = home / "jobs" / f"perftrend-{kind}-simulated"
         job.mkdir(parents=True)
-        (job / "config.xml").write_text("<project/>")
+        (job / "config.xml").write_text(LONG_BUILD)
     (home / "hudson-security.xml").write_text(READ_ONLY)
     with hudson.running(home) as server:
-        code, found = check(jenkins={"url": server.url, "user": "perf", "token": "x"})
+        start_build(server, "perftrend-analysis-simulated")
+        jenkins = {"url": server.url, "user": "perf", "token": "x"}
+        code, found = check(jenkins=jenkins, gerrit={"url": gerrit_server.url})
+        stop = f"{server.url}/job/perftrend-analysis-simulated/1/stop"
+        requests.post(stop, timeout=60)
+        assert build_of(server, "perftrend-analysis-simulated")["building"]
 
     assert (0, "ok") == (code, found["jenkins jobs"]["severity"])
     assert "warning" == found["jenkins rights"]["severity"]
     assert "perftrend-analysis-simulated" in found["jenkins rights"]["text"]
+    assert "warning" == found["jenkins cancelling"]["severity"]
+    assert "perftrend-analysis-simulated" in found["jenkins cancelling"]["text"]
     assert "not checked" == found["jenkins login"]["severity"]
+
+
+def test_user_who_may_end_a_running_build_is_ok_and_it_continues(
+    jenkins_server: hudson.Server, gerrit_server: gerrit.Server, check: Check
+) -> None:
+    servers = {"jenkins": {"url": jenkins_server.url}, "gerrit": {"url": gerrit_server.url}}
+    job = "perftrend-analysis-1n-kernel"
+    jenkins_server.create_job(job, LONG_BUILD)
+    _, idle = check(testbed="1n-kernel", **servers)
+    start_build(jenkins_server, job)
+
+    _, busy = check(testbed="1n-kernel", **servers)
+
+    cancelling = [each["jenkins cancelling"]["severity"] for each in (idle, busy)]
+    assert ["not checked", "ok"] == cancelling
+    assert build_of(jenkins_server, job)["building"]
+    requests.post(f"{jenkins_server.url}/job/{job}/1/stop", timeout=60)
+    until(lambda: not build_of(jenkins_server, job)["building"])
+    assert build_of(jenkins_server, job)["result"] in ("ABORTED", "FAILURE")
 
 
 def test_wrong_address_of_jenkins_is_a_fault(jenkins_server: hudson.Server, check: Check) -> None:

@@ -152,6 +152,8 @@ def _check_jobs(client: Jenkins, settings: Settings) -> Iterator[CheckResult]:
     known = [by_name[name] for name in (*wanted, *on_change) if name in by_name]
     if known:
         yield _check_start(client, known, settings)
+    if known and settings.gerrit.url and settings.listener.runner == "jenkins":
+        yield _check_end(client, known, settings)
 
 
 def _check_start(client: Jenkins, jobs: Sequence[str], settings: Settings) -> CheckResult:
@@ -162,3 +164,17 @@ def _check_start(client: Jenkins, jobs: Sequence[str], settings: Settings) -> Ch
     found = f"the pages of {', '.join(refused)} offer the user {user} no start; a job may also be disabled"
     fix = f"give {user} the permission Job/Build at {settings.jenkins.url}/manage/configureSecurity/"
     return Area.JENKINS.warning("rights", found, fix)
+
+
+def _check_end(client: Jenkins, jobs: Sequence[str], settings: Settings) -> CheckResult:
+    """Return whether the listener can end builds, as far as the pages of running ones show it."""
+    may_end = {job: client.may_end(job) for job in jobs}
+    user = settings.jenkins.user or "anonymous"
+    if refused := [job for job, may in may_end.items() if may is False]:
+        found = f"the pages of running builds of {', '.join(refused)} offer the user {user} no end: "
+        fix = f"give {user} the permission Job/Cancel at {settings.jenkins.url}/manage/configureSecurity/"
+        return Area.JENKINS.warning("cancelling", f"{found}the listener cannot cancel requests", fix)
+    if any(may_end.values()):
+        return Area.JENKINS.ok("cancelling", f"the user {user} may end builds of the jobs")
+    reason = f"only the page of a running build shows whether the user {user} may end it (Job/Cancel)"
+    return Area.JENKINS.not_checked("cancelling", f"{reason}; run this again while one of the jobs runs")

@@ -22,6 +22,7 @@ JOBS = [
 ALL = (*doctor.TREND_PLUGINS, *doctor.ON_CHANGE_PLUGINS)
 CHECKOUT = Path(__file__).resolve().parents[3]
 SECRET, WRONG = "sesame", "wrong-token"
+GERRIT = {"url": "https://review.example.org"}
 START = '<a href="/job/x/build?delay=0sec">Build with Parameters</a>'
 
 
@@ -50,9 +51,11 @@ def check(double: JenkinsDouble, token: str = SECRET, **others: object) -> dict[
 
 
 def test_jenkins_that_has_everything_is_ok(double: JenkinsDouble) -> None:
-    found = check(double, gerrit={"url": "https://review.example.org"})
+    run_build(double, '<a href="stop">Stop</a>')
 
-    assert {"plugins", "agents", "resources", "jobs", "rights"} <= set(found)
+    found = check(double, gerrit=GERRIT)
+
+    assert {"plugins", "agents", "resources", "jobs", "rights", "cancelling"} <= set(found)
     assert {Severity.OK} == {each.severity for what, each in found.items() if what != "clock"}
 
 
@@ -148,7 +151,7 @@ def test_jobs_of_comments_are_only_needed_with_gerrit(double: JenkinsDouble) -> 
     del double.jobs["perftrend-perftest-2n-clx"]
 
     assert Severity.OK is check(double)["jobs"].severity
-    assert Severity.WARNING is check(double, gerrit={"url": "https://review.example.org"})["jobs"].severity
+    assert Severity.WARNING is check(double, gerrit=GERRIT)["jobs"].severity
 
 
 def test_jobs_may_be_in_a_folder(double: JenkinsDouble) -> None:
@@ -167,6 +170,44 @@ def test_page_without_a_start_is_a_missing_right(double: JenkinsDouble) -> None:
 
     assert Severity.WARNING is found.severity
     assert "perftrend-bisect-2n-clx" in found.text
+
+
+def run_build(double: JenkinsDouble, page: str) -> None:
+    double.jobs[JOBS[-1]] = Job([1], building={1})
+    double.files[f"/job/{JOBS[-1]}/1/"] = page.encode()
+
+
+def test_page_of_a_running_build_shows_that_the_listener_can_cancel(double: JenkinsDouble) -> None:
+    run_build(double, '<a href="stop">Stop</a>')
+
+    found = check(double, gerrit=GERRIT)["cancelling"]
+
+    assert (Severity.OK, "the user perf may end builds of the jobs") == (found.severity, found.text)
+    assert [] == double.asked("POST")
+
+
+def test_page_of_a_running_build_without_an_end_is_a_missing_right(double: JenkinsDouble) -> None:
+    run_build(double, "<p>It is running</p>")
+
+    found = check(double, gerrit=GERRIT)["cancelling"]
+
+    assert Severity.WARNING is found.severity
+    assert JOBS[-1] in found.text
+    assert "give perf the permission Job/Cancel at " in found.fix
+
+
+def test_right_to_cancel_is_not_checked_without_a_running_build(double: JenkinsDouble) -> None:
+    found = check(double, gerrit=GERRIT)["cancelling"]
+
+    assert Severity.NOT_CHECKED is found.severity
+    assert "Job/Cancel" in found.text
+
+
+@pytest.mark.parametrize("others", [{}, {"gerrit": GERRIT, "listener": {"runner": "local"}}])
+def test_right_to_cancel_is_only_needed_if_the_listener_uses_jenkins(
+    double: JenkinsDouble, others: dict[str, object]
+) -> None:
+    assert "cancelling" not in check(double, **others)
 
 
 @pytest.mark.parametrize("answer", [[], 7, {"plugins": 7}, {"plugins": [7, {"shortName": 7}]}, {}])

@@ -1,4 +1,4 @@
-"""What jobs depend on in Jenkins: plugins, agents, lockable resources, and the right to start a build.
+"""What jobs depend on in Jenkins: plugins, agents, lockable resources, and rights on builds.
 
 Source: the remote access API of Jenkins, and of its plugin Lockable Resources (version 2.14 or later).
 """
@@ -12,11 +12,14 @@ from typing import Any
 from urllib.parse import quote
 
 from perftrend.clients.jenkins.api import Api
+from perftrend.clients.jenkins.builds import number_of
 from perftrend.clients.web.errors import RefusedError
 from perftrend.errors import ServiceError
 
 _START = b"/build?delay="
 """In the page of a job, a part of the link that starts a build; only those who may start one see it."""
+_END = b'href="stop"'
+"""In the page of a running build, the link that aborts it; only those who may abort it see it."""
 _LONGEST_PAGE = 4 * 1024**2
 
 
@@ -59,13 +62,41 @@ def may_start(api: Api, job: str) -> bool:
 
     Jenkins has no other request that shows this without starting one.
     """
+    with api.suggest_similar_jobs(job):
+        return _has_text(api, f"{api.url(job)}/", _START)
+
+
+def may_end(api: Api, job: str) -> bool | None:
+    """Return whether the page of a running build offers the user to abort it; no build is aborted.
+
+    Jenkins has no other request that shows this without aborting one.
+
+    :returns: None if the newest build of the job is not running.
+    """
+    number = _running_build(api, job)
+    if number is None:
+        return None
+    if _has_text(api, f"{api.url(job)}/{number}/", _END):
+        return True
+    # The build may have ended before its page was made.
+    return False if _running_build(api, job) == number else None
+
+
+def _running_build(api: Api, job: str) -> int | None:
+    newest = api.job(job, "lastBuild[number,building]").get("lastBuild")
+    if not isinstance(newest, dict) or newest.get("building") is not True:
+        return None
+    return number_of(api.url(job), newest)
+
+
+def _has_text(api: Api, url: str, text: bytes) -> bool:
     page = b""
-    with api.suggest_similar_jobs(job), api.transport.open(f"{api.url(job)}/") as pieces:
+    with api.transport.open(url) as pieces:
         for piece in pieces:
             page += piece
-            if _START in page or len(page) > _LONGEST_PAGE:
+            if text in page or len(page) > _LONGEST_PAGE:
                 break
-    return _START in page
+    return text in page
 
 
 def _labels(resource: Mapping[str, Any]) -> Sequence[object]:

@@ -160,6 +160,13 @@ class Jenkins:
         """Return whether the user may start builds of a job; none is started."""
         return administration.may_start(self._api, job)
 
+    def may_end(self, job: str) -> bool | None:
+        """Return whether the user may end builds of a job; None if its newest build is not running.
+
+        No build is ended.
+        """
+        return administration.may_end(self._api, job)
+
     def build(self, job: str, number: int) -> JenkinsBuild:
         """Return one build of a job."""
         return self._api.build(job, number)

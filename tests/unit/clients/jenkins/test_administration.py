@@ -1,9 +1,10 @@
-"""Plugins, agents, lockable resources and the right to start a build, on a double of Jenkins."""
+"""Plugins, agents, lockable resources and the rights to start and end builds, on a double of Jenkins."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -66,6 +67,49 @@ def test_page_of_a_job_shows_whether_it_may_be_started(
 
     assert may_start is client().may_start("x")
     assert ["/job/x/"] == double.asked()
+
+
+@pytest.mark.parametrize(
+    ("page", "may_end"),
+    [(b'<a href="stop" class="stop-button-link">', True), (b'<a href="/job/x/3/stopwatch">', False)],
+)
+def test_page_of_a_running_build_shows_whether_it_may_be_ended(
+    double: JenkinsDouble, client: Client, page: bytes, *, may_end: bool
+) -> None:
+    double.jobs["x"] = Job([3, 2, 1], building={3})
+    double.files["/job/x/3/"] = page
+
+    assert may_end is client().may_end("x")
+    assert [] == double.asked("POST")
+
+
+@pytest.mark.parametrize("numbers", [[], [1]])
+def test_without_a_running_build_the_right_to_end_one_is_unknown(
+    double: JenkinsDouble, client: Client, numbers: list[int]
+) -> None:
+    double.jobs["x"] = Job(numbers)
+
+    assert client().may_end("x") is None
+
+
+def test_build_that_ends_while_it_is_looked_at_shows_nothing(double: JenkinsDouble, client: Client) -> None:
+    job = double.jobs["x"] = Job([1], building={1})
+    double.files["/job/x/1/"] = b"ended"
+    double.changes.append(job.building.clear)
+
+    assert client().may_end("x") is None
+
+
+@pytest.mark.parametrize(
+    "newest", [7, {}, {"number": 0, "building": True}, {"number": "x", "building": True}]
+)
+def test_newest_build_that_makes_no_sense_is_no_crash(
+    double: JenkinsDouble, client: Client, newest: object
+) -> None:
+    put(double, "job/x", {"lastBuild": newest})
+
+    with suppress(ServiceError):
+        assert client().may_end("x") is None
 
 
 def test_unknown_job_is_answered_with_the_nearest(double: JenkinsDouble, client: Client) -> None:
