@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -49,6 +50,8 @@ from perftrend.clients.web.errors import (
 from perftrend.clients.web.retry import Wait, retrier
 from perftrend.clients.web.session import HttpSession
 from perftrend.errors import ServiceError, UsageError
+
+LOG = logging.getLogger(__name__)
 
 MAXIMUM_JSON = 32 * 1024**2
 """Maximum size of a response in bytes."""
@@ -192,7 +195,7 @@ class Transport:
         self._secrets = _forms(user, token) if user and token else ()
         login = HTTPBasicAuth((user or "").encode(), (token or "").encode()) if user else None
         self._api = pygerrit2.GerritRestAPI(self.url, auth=login)
-        self._api.session = HttpSession(timeout_s=timeout_s)
+        self._api.session = HttpSession(timeout_s=timeout_s, log=LOG)
         self.retrying = retrier(attempts, wait)
 
     def json(self, path: str, query: Query = ()) -> Any:  # noqa: ANN401 - any JSON value

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,6 +42,8 @@ from perftrend.clients.web.errors import (
 from perftrend.clients.web.retry import Wait, retrier
 from perftrend.clients.web.session import FILE_DEADLINE_S, HttpSession
 from perftrend.errors import ServiceError, UsageError, nearest
+
+LOG = logging.getLogger(__name__)
 
 _DEEPEST_FOLDER = 20
 """Maximum nesting of folders; deeper ones are reported as an error of the server."""
@@ -355,7 +358,7 @@ class _JenkinsConnection(jenkins.Jenkins):  # type: ignore[misc]  # the library 
         # The own session prevents that PYTHONHTTPSVERIFY silently disables certificate checks, or that an
         # installed Kerberos changes the user.
         given = self._session.headers
-        self._session = HttpSession(timeout_s=service.timeout_s, netrc=True)
+        self._session = HttpSession(timeout_s=service.timeout_s, netrc=True, log=LOG)
         # JENKINS_API_EXTRA_HEADERS
         self._session.headers.update({name: given[name] for name in given.keys() - self._session.headers})
         del self._auths[1:]

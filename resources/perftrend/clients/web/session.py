@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +85,8 @@ class HttpSession(requests.Session):
     :param netrc: whether ``~/.netrc`` provides a login for requested URLs without one.
     :param connections: maximum number of connections to one host that are reused.
     :param before: called with the URL before each request, redirects included.
+    :param log: receives each request with its status and duration, redirects included; None if the path of a
+        URL may be secret.
     :param check: called at least twice a second while waiting for bytes; raises to end the wait.
     :param options: for another base class, if a library brings its own session.
     """
@@ -97,6 +100,7 @@ class HttpSession(requests.Session):
         connections: int = 10,
         before: Callable[[str], None] = lambda _: None,
         check: Callable[[], None] = lambda: None,
+        log: logging.Logger | None = None,
         **options: Any,  # noqa: ANN401 - whatever the other base class accepts
     ) -> None:
         super().__init__(**options)
@@ -105,6 +109,7 @@ class HttpSession(requests.Session):
         self._private_redirects = private_redirects
         self._netrc = netrc
         self._before = before
+        self._log = log
         for scheme in _PORTS:
             self.mount(f"{scheme}://", _Adapter(check, pool_maxsize=connections))
 
@@ -153,7 +158,15 @@ class HttpSession(requests.Session):
     def _send_once(self, request: requests.PreparedRequest, deadline_s: float) -> requests.Response:
         self._before(request.url or "")
         environment = self.merge_environment_settings(request.url, {}, True, None, None)
-        response = super().send(request, timeout=self._timeout_s, allow_redirects=False, **environment)
+        began, status = time.monotonic(), "no response"
+        try:
+            response = super().send(request, timeout=self._timeout_s, allow_redirects=False, **environment)
+            status = str(response.status_code)
+        finally:
+            if self._log:
+                took_s = time.monotonic() - began
+                url = _without_secrets(request.url or "")
+                self._log.debug("%s %s: %s after %.3f s", request.method, url, status, took_s)
         connection = getattr(response.raw, "connection", None)
         if isinstance(connection, _LimitedConnection) and connection.reader:
             connection.reader.begin_body(deadline_s)
@@ -204,6 +217,12 @@ def slowness(error: BaseException | None) -> SlowServerError | None:
 
 def _anonymous(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL for the log, without login and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _target(url: str, location: str) -> str:

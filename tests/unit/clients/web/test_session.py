@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import socket
 import threading
 import time
@@ -30,7 +31,7 @@ from perftrend.clients.web.session import (
     slowness,
 )
 from perftrend.dashboard.auth.oidc import Provider
-from perftrend.errors import ServiceError
+from perftrend.errors import PerftrendError, ServiceError
 from perftrend.settings import DashboardSettings
 
 Feed = Callable[[socket.socket], None]
@@ -294,6 +295,43 @@ def test_redirect_within_the_origin_keeps_the_login(
 
     assert [f"{url}/", f"{url}/there"] == [request.url for request in heads]
     assert heads[0].headers["Authorization"] == heads[1].headers["Authorization"]
+
+
+def test_requests_are_logged_without_secrets(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "perftrend")
+    other = serve(JSON)
+    url = serve(redirecting(f"{other.replace('//', '//me:secret@')}/there?key=secret"))
+
+    with HttpSession(timeout_s=30.0, log=logging.getLogger("perftrend.test")) as session:
+        session.get(f"{url}/here", params={"key": "secret"}, auth=("me", "secret"))
+        with suppress(requests.ConnectionError):
+            session.get("http://127.0.0.1:9/nowhere")
+
+    assert [
+        f"GET {url}/here: 302",
+        f"GET {other}/there: 200",
+        "GET http://127.0.0.1:9/nowhere: no response",
+    ] == [message.partition(" after ")[0] for message in caplog.messages]
+    assert ["DEBUG"] * 3 == [record.levelname for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("client", "logged"),
+    [(read_change, ["/changes/1"]), (read_jobs, ["/api/json"]), (read_page, []), (sign_in, [])],
+)
+def test_requests_to_gerrit_and_jenkins_are_logged(
+    serve: Serve, caplog: pytest.LogCaptureFixture, client: Callable[[str], None], logged: list[str]
+) -> None:
+    caplog.set_level(logging.DEBUG, "perftrend")
+    url = serve(JSON)
+
+    with suppress(PerftrendError):
+        client(url)
+
+    messages = [
+        each.getMessage().partition(" after ")[0] for each in caplog.records if each.name[:9] == "perftrend"
+    ]
+    assert [f"GET {url}{path}: 200" for path in logged] == messages
 
 
 @pytest.mark.parametrize("client", [read_change, read_jobs, read_page])
