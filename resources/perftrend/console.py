@@ -1,4 +1,4 @@
-"""Output of a job: its verdict, texts and warnings, also to a pipe whose reader closes it.
+"""Output of a job: its verdict, texts, warnings and log, also to a pipe whose reader closes it.
 
 A closed pipe, as in ``./run trending | head``, is an error of the next write. It must not end a job that does
 more than printing: the rest of the output is discarded, and the job continues to its own exit code.
@@ -6,11 +6,16 @@ more than printing: the rest of the output is discarded, and the job continues t
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
+
+from typing_extensions import override
+
+from perftrend.text import line
 
 
 def print_verdict(verdict: str) -> None:
@@ -27,6 +32,30 @@ def print_text(text: str) -> None:
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     print(f"perftrend: {message}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def show_log(level: str) -> Iterator[None]:
+    """Print the log of perftrend on standard error during the block, each event on one line.
+
+    :param level: of the least severe events that are printed, as in ``log_level`` of the settings.
+    """
+    log, handler = logging.getLogger("perftrend"), _LogHandler()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(handler)
+
+
+class _LogHandler(logging.Handler):
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        # A line that a person wrote in a comment must not control the terminal.
+        warn(line(self.format(record)))
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""A reader of a job's output that goes away, such as ``head``."""
+"""The log of a job, and a reader of its output that goes away, such as ``head``."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend import errors
+from perftrend import console, errors
 from perftrend.cli import options
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -84,3 +85,27 @@ def test_output_may_be_closed_from_the_start() -> None:
         outcome.exit_code = errors.EXIT_REGRESSION
 
     assert errors.EXIT_REGRESSION == outcome.exit_code
+
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@pytest.mark.parametrize("least", LEVELS)
+def test_log_has_the_events_from_a_level_on(least: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("perftrend.listener")
+    with console.show_log(least):
+        for level in LEVELS:
+            log.log(getattr(logging, level.upper()), "at %s", level)
+    log.info("after the block")
+
+    expected = [f"perftrend: at {level}" for level in LEVELS[LEVELS.index(least) :]]
+    assert expected == capsys.readouterr().err.splitlines()
+
+
+def test_event_of_the_log_is_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.show_log("info"):
+        logging.getLogger("perftrend").warning("%s: started", "perftest \x1b[2J\nperftrend: forged")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("perftrend: perftest ")
+    assert "\x1b" not in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ from perftrend.store.connection import redact_password
 from perftrend.store.requests import Request, Requests
 from perftrend.trigger import Trigger
 
+LOG = logging.getLogger("perftrend.listener")
+
 
 def parser() -> argparse.ArgumentParser:
     """Describe the command line."""
@@ -63,14 +66,15 @@ def listen(given: argparse.Namespace, is_ending: Callable[[], bool]) -> int:
     """Process requests: once, or until interrupted, which is a regular end."""
     overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
     settings = Settings.load(given.settings, overrides=overrides)
-    try:
-        with open_service(given, settings) as service:
-            service.once() if given.once else service.run(is_ending)
-    except KeyboardInterrupt:
-        if given.once:
-            raise
-    if not given.once:
-        console.warn("stopped; unfinished requests continue at the next start")
+    with console.show_log("info"):
+        try:
+            with open_service(given, settings) as service:
+                service.once() if given.once else service.run(is_ending)
+        except KeyboardInterrupt:
+            if given.once:
+                raise
+        if not given.once:
+            LOG.info("stopped; unfinished requests continue at the next start")
     return errors.EXIT_PASS
 
 
@@ -97,26 +101,20 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
             if not (may_wait or leadership.is_held()):
                 raise _in_use(redact_password(settings.store))
         runner = (
-            JenkinsRunner(runs_jobs, store.requests, report=console.warn)
-            if runs_jobs
-            else _local(given, settings, store.requests)
+            JenkinsRunner(runs_jobs, store.requests) if runs_jobs else _local(given, settings, store.requests)
         )
         stack.callback(runner.close)
         processor = RequestProcessor(
-            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics, console.warn
+            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics
         )
         poller = CommentPoller(
             client, store.requests, grammar, projects=projects,
-            look_back=timedelta(seconds=settings.listener.lookback_s), metrics=metrics, report=console.warn,
+            look_back=timedelta(seconds=settings.listener.lookback_s), metrics=metrics,
         )  # fmt: skip
-        watch = (
-            None
-            if given.once
-            else EventReceiver(client.listen, wakes, projects=projects or None, report=console.warn)
-        )
+        watch = None if given.once else EventReceiver(client.listen, wakes, projects=projects or None)
         service = ListenerService(
             client, poller, processor, wakes=wakes, watch=watch, metrics=metrics,
-            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, report=console.warn,
+            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s,
             leadership=leadership,
         )  # fmt: skip
         if watch:
@@ -124,7 +122,7 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
                 health.serve(settings.listener.address, health=service.health, metrics=service.metrics)
             )
             # Print this before any message of the connection, which may fail at once.
-            console.warn(f"listening to {client.url}; health at http://{address}/healthz")
+            LOG.info("listening to %s; health at http://%s/healthz", client.url, address)
             watch.start()
             stack.callback(watch.stop)
         yield service
@@ -171,9 +169,7 @@ def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
 
 
 def _local(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:
-    return LocalRunner(
-        requests, archive=settings.archive, settings=_environment(given, settings), report=console.warn
-    )
+    return LocalRunner(requests, archive=settings.archive, settings=_environment(given, settings))
 
 
 def _environment(given: argparse.Namespace, settings: Settings) -> Mapping[str, str]:

@@ -9,7 +9,8 @@ set, which ends them (:mod:`perftrend.listener.cancellation`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,8 @@ from perftrend.listener import cancellation
 from perftrend.listener.health import Metrics
 from perftrend.store.requests import Request, Requests
 from perftrend.trigger import Refusal, Trigger
+
+LOG = logging.getLogger(__name__)
 
 _OVERLAP = timedelta(minutes=10)
 _GONE = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
@@ -48,11 +51,10 @@ class CommentPoller:
         projects: Sequence[str],
         look_back: timedelta,
         metrics: Metrics,
-        report: Callable[[str], None],
     ) -> None:
         self._gerrit, self._requests, self._grammar = gerrit, requests, grammar
         self._projects, self._look_back = projects, look_back
-        self._metrics, self._report = metrics, report
+        self._metrics = metrics
         self._known: dict[str, None] = {}
         """Identities of comments that have been processed."""
         # Set the mark now: if Gerrit is then unavailable for longer than look_back, no comment is missed.
@@ -68,6 +70,8 @@ class CommentPoller:
             mark - _OVERLAP, projects=self._projects, maximum=_MOST_CHANGES
         )
         changes = list(found)
+        since = (mark - _OVERLAP).isoformat(timespec="seconds")
+        LOG.debug("changes updated since %s: %d", since, len(changes))
         self.at(change.number for change in changes)
         self._requests.set_mark(self._name, max([mark, *(change.updated for change in changes)]))
 
@@ -83,7 +87,9 @@ class CommentPoller:
         for number in numbers:
             with self._skipped_if_gone(number):
                 new = self._new_reviews(number)
-                for each in self._requests.add(self._extract_requests(number, new)):
+                added = self._requests.add(self._extract_requests(number, new))
+                LOG.debug("change %d: read; new reviews: %d, new requests: %d", number, len(new), len(added))
+                for each in added:
                     self._metrics.requests.labels(each.job or "none", each.state.value).inc()
                 self._remember(comment.identity for review in new for comment in review.comments)
 
@@ -94,7 +100,7 @@ class CommentPoller:
         except (RefusedError, UsageError) as error:
             if isinstance(error, RefusedError) and error.status not in _GONE:
                 raise
-            self._report(f"change {number} is skipped: {error}")
+            LOG.warning("change %d is skipped: %s", number, error)
 
     def _cancel_outdated(self, change: GerritChange) -> None:
         found = cancellation.of_update(
@@ -105,6 +111,7 @@ class CommentPoller:
         )
         if found:
             by, targets = found
+            LOG.debug("change %d: %s; jobs to end: %d", change.number, by.line, len(targets))
             self._requests.cancel(by, targets)
             self._metrics.requests.labels(by.job, by.state.value).inc()
 

@@ -6,6 +6,7 @@ established, was broken, or because Gerrit dropped events, the listener polls al
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -16,6 +17,8 @@ from typing_extensions import override
 
 from perftrend.clients.gerrit import ChangeUpdated, CommentAdded, EventsDropped, EventStream
 from perftrend.errors import PerftrendError, ServiceError
+
+LOG = logging.getLogger(__name__)
 
 _IDLE_S = 5.0
 """Time after which a connection counts as established, since ssh does not report when it is."""
@@ -61,7 +64,6 @@ class EventReceiver(threading.Thread):
     :param listen: opens a stream of events.
     :param wakes: is woken for each comment, new patch set and abandoned change.
     :param projects: projects whose events are used; None: all.
-    :param report: receives a line for each new problem.
     """
 
     def __init__(
@@ -70,12 +72,11 @@ class EventReceiver(threading.Thread):
         wakes: Wakes,
         *,
         projects: Container[str] | None,
-        report: Callable[[str], None],
         pause_s: float = _FIRST_PAUSE_S,
         idle_s: float = _IDLE_S,
     ) -> None:
         super().__init__(name="watch", daemon=True)
-        self._listen, self._wakes, self._projects, self._report = listen, wakes, projects, report
+        self._listen, self._wakes, self._projects = listen, wakes, projects
         self._first_pause_s = self._pause_s = pause_s
         self._idle_s = idle_s
         self._stopping = threading.Event()
@@ -121,9 +122,13 @@ class EventReceiver(threading.Thread):
                     return
                 self._mark_connected()
                 if isinstance(event, EventsDropped):
+                    LOG.debug("event: Gerrit has dropped events")
                     self._wakes.wake(everywhere=True)
-                elif isinstance(event, CommentAdded | ChangeUpdated) and self._is_ours(event.project):
-                    self._wakes.wake(event.change)
+                elif isinstance(event, CommentAdded | ChangeUpdated):
+                    kind = type(event).__name__
+                    LOG.debug("event: %s, change %d of the project %s", kind, event.change, event.project)
+                    if self._is_ours(event.project):
+                        self._wakes.wake(event.change)
 
     def _is_ours(self, project: str) -> bool:
         return self._projects is None or project in self._projects
@@ -131,10 +136,11 @@ class EventReceiver(threading.Thread):
     def _mark_connected(self) -> None:
         self.connected_at = time.monotonic()
         if not self.is_connected:
+            LOG.debug("events: connected")
             self.is_connected, self.problem, self._pause_s = True, "", self._first_pause_s
             self._wakes.wake(everywhere=True)
 
     def _mark_disconnected(self, problem: str) -> None:
         if problem != self.problem:
-            self._report(problem)
+            LOG.warning("%s", problem)
         self.is_connected, self.problem = False, problem

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
@@ -11,6 +12,8 @@ from perftrend.clients.jenkins import Jenkins, JenkinsBuild, QueueItem, RefusedE
 from perftrend.errors import ServiceError, UsageError
 from perftrend.listener.runner import KEY, CancelResult, RequestRejectedError, parameters
 from perftrend.store.requests import Request, Requests, RequestState
+
+LOG = logging.getLogger(__name__)
 
 _JOB_NAMES = {
     "analysis": "perftrend-analysis-{}",
@@ -37,15 +40,8 @@ class JenkinsRunner:
 
     begun = RequestState.STARTED
 
-    def __init__(
-        self,
-        jenkins: Jenkins,
-        requests: Requests,
-        *,
-        report: Callable[[str], None],
-        look_every_s: float = _LOOK_EVERY_S,
-    ) -> None:
-        self._jenkins, self._requests, self._report = jenkins, requests, report
+    def __init__(self, jenkins: Jenkins, requests: Requests, *, look_every_s: float = _LOOK_EVERY_S) -> None:
+        self._jenkins, self._requests = jenkins, requests
         self._look_every_s = look_every_s
         self._looked_at: float | None = None
         self._problem = ""
@@ -116,7 +112,7 @@ class JenkinsRunner:
                     self._record(job, started)
             except (ServiceError, UsageError) as error:
                 if str(error) != self._problem:
-                    self._report(f"the builds cannot be followed: {error}")
+                    LOG.warning("the builds cannot be followed: %s", error)
                 self._problem = str(error)
             else:
                 self._problem = ""

@@ -9,6 +9,7 @@ need in :mod:`perftrend.execution.request_limits`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,8 @@ from perftrend.listener.runner import CancelResult, RequestRejectedError, Runner
 from perftrend.settings import GerritSettings
 from perftrend.store.requests import Request, Requests, RequestState
 from perftrend.trigger import CANCEL, Refusal, Trigger
+
+LOG = logging.getLogger(__name__)
 
 _FOR_A_LINK = timedelta(seconds=20)
 """Maximum delay of a reply until the build has left the queue, so that the reply can contain its address."""
@@ -57,7 +60,6 @@ class RequestProcessor:
     settings: GerritSettings
     planner: Planner
     metrics: Metrics
-    report: Callable[[str], None]
     now: Callable[[], datetime] = _now
     patience: timedelta = field(default=_FOR_A_LINK)
     _failing_since: dict[str, datetime] = field(default_factory=dict, init=False)
@@ -202,7 +204,7 @@ class RequestProcessor:
         except ServiceError:
             raise
         except PerftrendError as error:
-            self.report(f"{request.line}: {error}")
+            LOG.error("%s: %s", request.line, error)
             return Refusal(
                 request.line, "the files that it needs cannot be used; see the log of the listener", ""
             )
@@ -216,7 +218,7 @@ class RequestProcessor:
         if now - self._failing_since.setdefault(request.key, now) < _PERSISTENT:
             raise error
         del self._failing_since[request.key]
-        self.report(f"{request.line}: {error}; given up")
+        LOG.error("%s: %s; given up", request.line, error)
         reason = "its commits or the groups of its author cannot be read; see the log of the listener"
         return Refusal(request.line, reason, "")
 
@@ -229,13 +231,13 @@ class RequestProcessor:
             link = self.runner.begin(request, is_new=before.state is RequestState.SEEN)
         except RequestRejectedError as error:
             self.metrics.failures.labels("runner").inc()
-            self.report(f"{request.line}: {error}")
+            LOG.error("%s: %s", request.line, error)
             reason = "the job cannot be started here; see the log of the listener"
             return self._change(request, state=RequestState.FAILED, reason=reason)
         except ServiceError:
             self.metrics.failures.labels("runner").inc()
             raise
-        self.report(f"{request.line}: started for change {request.change}, patch set {request.patch_set}")
+        LOG.info("%s: started for %s", request.line, _place(request))
         return self._change(request, state=self.runner.begun, link=link)
 
     def _cancel(self, request: Request) -> Request:
@@ -244,7 +246,7 @@ class RequestProcessor:
             result = self.runner.cancel(request)
         except RequestRejectedError as error:
             self.metrics.failures.labels("runner").inc()
-            self.report(f"{request.line}: cannot be ended: {error}")
+            LOG.error("%s: cannot be ended: %s", request.line, error)
             reason = "it cannot be ended here; see the log of the listener"
             return self._change(request, state=RequestState.STARTED, reason=reason)
         except ServiceError:
@@ -257,7 +259,7 @@ class RequestProcessor:
                 return self._change(request, state=RequestState.ENDED)
             case CancelResult.ABORTED | CancelResult.NEVER_BEGAN:
                 reason = "aborted" if result is CancelResult.ABORTED else "removed from the queue"
-                self.report(f"{request.line}: {reason} for change {request.change}")
+                LOG.info("%s: %s for %s", request.line, reason, _place(request))
                 return self._change(request, state=RequestState.CANCELLED, reason=reason)
 
     def _awaits_end(self, request: Request) -> bool:
@@ -293,6 +295,8 @@ class RequestProcessor:
 
     def _count(self, request: Request) -> Request:
         self.metrics.requests.labels(request.job or "none", request.state.value).inc()
+        why = f" ({request.reason})" if request.reason else ""
+        LOG.debug("%s: %s%s, %s", request.line, request.state.value, why, _place(request))
         return request
 
     # ---- answering
@@ -307,7 +311,7 @@ class RequestProcessor:
                 self.metrics.failures.labels("gerrit").inc()
                 if error.status not in _NEVER:
                     raise
-                self.report(f"cannot reply to change {requests[0].change}: {error}")
+                LOG.error("cannot reply to change %d: %s", requests[0].change, error)
             else:
                 self.metrics.answers.inc(posted.is_new)
         self.requests.mark_answered([each.key for each in requests])
@@ -363,6 +367,10 @@ _OF_STATE: Mapping[RequestState, Callable[[Request], str]] = {
     RequestState.CANCELLED: _format_cancelled,
     RequestState.DONE: _format_done,
 }
+
+
+def _place(request: Request) -> str:
+    return f"change {request.change}, patch set {request.patch_set}"
 
 
 def is_decided(request: Request) -> bool:

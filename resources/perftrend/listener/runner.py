@@ -11,6 +11,7 @@ A runner records in the store when a job began and how long it took.
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import signal
 import subprocess
@@ -26,6 +27,8 @@ from typing import Protocol
 from perftrend.errors import ServiceError, explain
 from perftrend.listener import supervisor
 from perftrend.store.requests import Request, Requests, RequestState
+
+LOG = logging.getLogger(__name__)
 
 KEY = "GERRIT_EVENT_HASH"
 """The parameter that identifies a request."""
@@ -133,7 +136,6 @@ class LocalRunner:
     :param archive: folder in which a folder for each request is created.
     :param settings: environment variables that pass the listener's settings to the jobs.
     :param command: returns the command that runs the job of a request.
-    :param report: receives a line when a job begins and when it ends.
     """
 
     begun = RequestState.WAITING
@@ -145,13 +147,11 @@ class LocalRunner:
         archive: Path,
         settings: Mapping[str, str],
         command: Command = job_command,
-        report: Callable[[str], None],
     ) -> None:
         self._requests = requests
         self._folder = archive / supervisor.FOLDER
         self._settings = dict(settings)
         self._command = command
-        self._report = report
         self._running: dict[str, _LocalProcess] = {}
         self._tries: dict[str, int] = {}
         self._problems: dict[str, str] = {}
@@ -206,7 +206,7 @@ class LocalRunner:
         except OSError as error:
             problem = f"{request.line}: cannot be started now: {explain(error)}"
             if problem != self._problems.get(request.key):
-                self._report(problem)
+                LOG.warning("%s", problem)
             self._problems[request.key] = problem
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class LocalRunner:
     def _start(self, request: Request) -> _LocalProcess:
         folder = self._place(request)
         folder.mkdir(parents=True, exist_ok=True)
-        self._report(f"{request.line}: running; see {folder / supervisor.CONSOLE}")
+        LOG.info("%s: running; see %s", request.line, folder / supervisor.CONSOLE)
         environment = {name: value for name, value in os.environ.items() if name not in _OF_A_BUILD}
         # Jobs on several testbeds run concurrently, and each job would replace the report of another.
         own = {"PERFTREND_TESTBED": request.testbed, "PERFTREND_REPORT": str(folder / REPORT)}
@@ -254,16 +254,18 @@ class LocalRunner:
             return False
         code = supervisor.exit_code(folder)
         if supervisor.is_cancelled(folder):
-            self._report(f"{request.line}: was cancelled")
+            LOG.info("%s: was cancelled", request.line)
             return True
         self._tries[request.key] = self._tries.get(request.key, 0) + 1
         if code is None and self._tries[request.key] < _MOST_TRIES:
-            self._report(f"{request.line}: was killed, and is run again")
+            LOG.warning("%s: was killed, and is run again", request.line)
             return True
         duration_s = _seconds_since(request.began) if request.began else None
         self._requests.change(request, state=RequestState.ENDED, exit_code=code, duration_s=duration_s)
-        how = f"ended with exit code {code}" if code is not None else f"killed {_MOST_TRIES} times; given up"
-        self._report(f"{request.line}: {how}")
+        if code is None:
+            LOG.error("%s: killed %d times; given up", request.line, _MOST_TRIES)
+        else:
+            LOG.info("%s: ended with exit code %d", request.line, code)
         return True
 
     def _place(self, request: Request) -> Path:

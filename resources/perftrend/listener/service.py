@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,8 @@ from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Health, Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.store.claims import Leadership
+
+LOG = logging.getLogger(__name__)
 
 _SOON_S = 1.0
 """Interval between checks of running jobs, and of builds without a number."""
@@ -43,14 +46,13 @@ class ListenerService:
         metrics: Metrics,
         groups: Sequence[str],
         poll_s: float,
-        report: Callable[[str], None],
         leadership: Leadership | None = None,
     ) -> None:
         self._leadership = leadership
         self._is_leader = True
         self._gerrit, self._poller, self._processor = gerrit, poller, processor
         self._wakes, self._watch, self._metrics = wakes, watch, metrics
-        self._groups, self._poll_s, self._report = groups, poll_s, report
+        self._groups, self._poll_s = groups, poll_s
         self._is_prepared = False
         self._pause_s = _SOON_S
         self._looked_at = self._next_look = self._resume_at = time.monotonic()
@@ -137,11 +139,11 @@ class ListenerService:
                 # The other listener reads the comments.
                 self._looked_at, self._problem = time.monotonic(), ""
         if is_leader and not self._is_leader:
-            self._report("no other listener serves the requests any longer; taking over")
+            LOG.info("no other listener serves the requests any longer; taking over")
             self._resume_at = time.monotonic()
             self._wakes.wake(everywhere=True)
         elif self._is_leader and not is_leader and not self._problem:
-            self._report("another listener serves the requests; standing by")
+            LOG.info("another listener serves the requests; standing by")
         self._is_leader = is_leader
         return is_leader
 
@@ -198,7 +200,7 @@ class ListenerService:
     def _record_failure(self, error: PerftrendError) -> None:
         """Record a failure, and schedule the next attempt."""
         if str(error) != self._problem:
-            self._report(str(error))
+            LOG.warning("%s", error)
         self._problem = str(error)
         self._metrics.failures.labels("store" if isinstance(error, StoreError) else "service").inc()
         retry_after_s = error.retry_after_s if isinstance(error, UnavailableError) else None

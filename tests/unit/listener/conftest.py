@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -206,7 +207,7 @@ class Bench:
     runner: FakeRunner
     store: Store
     clock: Clock
-    said: list[str] = field(default_factory=list)
+    log: pytest.LogCaptureFixture
     metrics: Metrics = field(default_factory=Metrics)
     settings: GerritSettings = field(default_factory=lambda: GerritSettings(groups=ALL_USERS[:1]))
     patience: timedelta = timedelta(0)
@@ -217,20 +218,25 @@ class Bench:
         return RequestProcessor(
             self.gerrit,  # type: ignore[arg-type]
             self.store.requests, self.runner, GRAMMAR, self.settings, self.planner, self.metrics,
-            self.said.append, now=self.clock, patience=self.patience,
+            now=self.clock, patience=self.patience,
         )  # fmt: skip
 
     def poller(self, **others: Any) -> CommentPoller:
         usual = {"projects": (), "look_back": timedelta(days=1), "metrics": self.metrics}
         return CommentPoller(
             self.gerrit,  # type: ignore[arg-type]
-            self.store.requests, GRAMMAR, report=self.said.append, **{**usual, **others},
+            self.store.requests, GRAMMAR, **{**usual, **others},
         )  # fmt: skip
 
     def serve(self) -> bool:
         """Do what a listener does that has just started."""
         self.poller().everywhere()
         return self.processor.work()
+
+    @property
+    def said(self) -> list[str]:
+        """What is logged at the default level."""
+        return [each.getMessage() for each in self.log.records if each.levelno >= logging.INFO]
 
     @property
     def answers(self) -> list[str]:
@@ -246,7 +252,8 @@ class Bench:
 
 
 @pytest.fixture
-def listener(tmp_path: Path) -> Iterator[Bench]:
+def listener(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Bench]:
+    caplog.set_level(logging.DEBUG, "perftrend.listener")
     clock = Clock()
     with Store.open(tmp_path / "store.sqlite") as store:
-        yield Bench(FakeGerrit(clock), FakeRunner(), store, clock)
+        yield Bench(FakeGerrit(clock), FakeRunner(), store, clock, caplog)

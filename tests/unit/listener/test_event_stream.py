@@ -52,11 +52,8 @@ class Connections:
     def __init__(self, *connections: list[Any] | PerftrendError) -> None:
         self._connections = list(connections)
         self.wakes = Wakes()
-        self.said: list[str] = []
         self.states: list[bool] = []
-        self.watch = EventReceiver(
-            self.listen, self.wakes, projects={"router"}, report=self.said.append, pause_s=0.0, idle_s=1.0
-        )  # type: ignore[arg-type]
+        self.watch = EventReceiver(self.listen, self.wakes, projects={"router"}, pause_s=0.0, idle_s=1.0)  # type: ignore[arg-type]
 
     def listen(self) -> FakeStream:
         self.states.append(self.watch.is_connected)
@@ -107,12 +104,12 @@ def test_dropped_events_make_the_listener_look_everywhere() -> None:
     assert 2 == looks.count({"everywhere": True})
 
 
-def test_broken_connection_is_made_again_and_told_once() -> None:
+def test_broken_connection_is_made_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     connections = Connections([None], UnavailableError("away"), UnavailableError("away"), [comment(5)])
 
     assert ([5], True) == connections.followed()
     assert [False, False, False, False] == connections.states
-    assert ["the stream of events broke off; connect again", "away"] == connections.said[:2]
+    assert ["the stream of events broke off; connect again", "away"] == caplog.messages[:2]
 
 
 def test_settings_that_will_never_do_end_it() -> None:
@@ -141,7 +138,7 @@ def test_pauses_grow_while_there_is_no_connection_and_no_further_than_a_minute(
 def test_watch_ends_although_its_program_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_FAREWELL_S", 0.1)
     opened = EventStream(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], "gerrit")
-    watch = EventReceiver(lambda: opened, Wakes(), projects=None, report=print, idle_s=0.05)
+    watch = EventReceiver(lambda: opened, Wakes(), projects=None, idle_s=0.05)
     watch.start()
     while not opened.refused:
         time.sleep(0.01)

@@ -54,7 +54,7 @@ def test_nothing_of_a_comment_is_executed_or_opened(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3] / "resources"))
     runner = LocalRunner(
-        listener.store.requests, archive=tmp_path, settings={}, report=listener.said.append,
+        listener.store.requests, archive=tmp_path, settings={},
         command=lambda _: [sys.executable, "-c", "pass"],
     )  # fmt: skip
     for text in HOSTILE:

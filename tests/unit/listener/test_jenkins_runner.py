@@ -57,17 +57,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def reports() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def runner(
-    double: JenkinsDouble, store: Store, reports: list[str], monkeypatch: pytest.MonkeyPatch
-) -> JenkinsRunner:
+def runner(double: JenkinsDouble, store: Store, monkeypatch: pytest.MonkeyPatch) -> JenkinsRunner:
     monkeypatch.setenv("NETRC", "/dev/null")
     jenkins = Jenkins(double.url, attempts=2, wait=tenacity.wait_none(), sleep=lambda _: None)
-    return JenkinsRunner(jenkins, store.requests, report=reports.append, look_every_s=0)
+    return JenkinsRunner(jenkins, store.requests, look_every_s=0)
 
 
 def test_build_is_told_what_gerrit_trigger_tells(double: JenkinsDouble, runner: JenkinsRunner) -> None:
@@ -315,7 +308,7 @@ def test_build_that_jenkins_no_longer_has_counts_as_ended(
 
 
 def test_outage_of_jenkins_is_reported_once(
-    recent: JenkinsDouble, runner: JenkinsRunner, store: Store, reports: list[str]
+    recent: JenkinsDouble, runner: JenkinsRunner, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.requests.add([STARTED])
     recent.always = faulty.status(503)
@@ -323,5 +316,5 @@ def test_outage_of_jenkins_is_reported_once(
     runner.tend()
     runner.tend()
 
-    (report,) = reports
-    assert "the builds cannot be followed" in report
+    (message,) = caplog.messages
+    assert "the builds cannot be followed" in message

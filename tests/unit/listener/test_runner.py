@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -42,9 +43,9 @@ Make = Callable[..., LocalRunner]
 class Place:
     """A store with requests, and an archive."""
 
-    def __init__(self, folder: Path, requests: Requests) -> None:
+    def __init__(self, folder: Path, requests: Requests, log: pytest.LogCaptureFixture) -> None:
         self.archive, self.requests = folder / "archives", requests
-        self.said: list[str] = []
+        self._log = log
         self.runners: list[LocalRunner] = []
 
     def runner(self, program: str = NOTES) -> LocalRunner:
@@ -53,11 +54,14 @@ class Place:
 
         self.runners.append(
             LocalRunner(
-                self.requests, archive=self.archive, settings={"PERFTREND_STORE": "s"}, command=command,
-                report=self.said.append,
+                self.requests, archive=self.archive, settings={"PERFTREND_STORE": "s"}, command=command
             )
         )  # fmt: skip
         return self.runners[-1]
+
+    @property
+    def said(self) -> list[str]:
+        return self._log.messages
 
     def folder(self, key: str) -> Path:
         return self.archive / supervisor.FOLDER / key
@@ -71,10 +75,13 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[Place]:
+    caplog.set_level(logging.INFO, "perftrend.listener")
     monkeypatch.setenv("PYTHONPATH", str(RESOURCES))
     with Store.open(tmp_path / "store.sqlite") as store:
-        place = Place(tmp_path, store.requests)
+        place = Place(tmp_path, store.requests, caplog)
         yield place
         for runner in place.runners:
             runner.close()

@@ -66,8 +66,7 @@ class Running:
         self.time = Time(patch, self.wakes)
         self.service = ListenerService(
             bench.gerrit, bench.poller(), bench.processor, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
-            metrics=bench.metrics, groups=bench.settings.groups, poll_s=300.0, report=bench.said.append,
-            leadership=leadership,
+            metrics=bench.metrics, groups=bench.settings.groups, poll_s=300.0, leadership=leadership,
         )  # fmt: skip
 
     def turns(self, number: int) -> None:
