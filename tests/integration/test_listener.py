@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import subprocess
 import sys
@@ -136,9 +137,10 @@ def texts(gerrit: Gerrit, pushed: Pushed) -> list[str]:
 STARTED = f'"{LINE}" started: 1 test, about 19 minutes, at most 90 minutes, plus building'
 
 
-def test_comment_is_heard_run_and_answered_below_itself(
-    listener: Listener, gerrit: Gerrit, pushed: Pushed, say: Say
+def test_comment_is_heard_run_and_answered_below_itself(  # noqa: PLR0917 - fixtures
+    listener: Listener, gerrit_server: Server, robot: User, gerrit: Gerrit, pushed: Pushed, say: Say
 ) -> None:
+    listener.settings["log_level"] = "debug"
     listener.start()
     until(listener.is_connected)
     say(f"Infra issue, again.\n\n{LINE}\n")
@@ -150,6 +152,17 @@ def test_comment_is_heard_run_and_answered_below_itself(
     assert [f"{LINE} {pushed.number} 1"] == listener.consoles()
     assert "perftrend_listener_answers_total 1.0" in listener.page("metrics").text
     assert 0 == listener.end()
+    log = "".join(listener.said)
+    change = f"{re.escape(gerrit_server.url)}/a/changes/{pushed.number}"
+    for logged in (
+        f"event: CommentAdded, change {pushed.number} of the project {PROJECT}",
+        f"change {pushed.number}: read; new reviews: 1, new requests: 1",
+        f"{LINE}: claimed, change {pushed.number}, patch set 1",
+        f"GET {change}/comments: 200 after [0-9.]+ s",
+        f"POST {change}/revisions/1/review: 200 after [0-9.]+ s",
+    ):
+        assert re.search(f"^perftrend: {logged}$", log, re.MULTILINE)
+    assert [] == [secret for secret in ("Infra issue", robot.password) if secret in log]
 
 
 def test_one_review_with_a_message_and_a_comment_is_one_request(

@@ -90,7 +90,7 @@ def serve(settings: Settings, *, example: bool = False) -> None:
         try:
             warm_up(site)
             console.warn(f"dashboard at {server.url_of(listening)}")
-            log_to(sys.stderr, chosen.log_level)
+            log_to(sys.stderr, settings.log_level)
             server.serve(app, listening, chosen)
         except KeyboardInterrupt:
             console.warn("stopped")

@@ -66,7 +66,7 @@ def listen(given: argparse.Namespace, is_ending: Callable[[], bool]) -> int:
     """Process requests: once, or until interrupted, which is a regular end."""
     overrides = {"store": given.store, "archive": given.archive, "listener.runner": given.runner}
     settings = Settings.load(given.settings, overrides=overrides)
-    with console.show_log("info"):
+    with console.show_log(settings.log_level):
         try:
             with open_service(given, settings) as service:
                 service.once() if given.once else service.run(is_ending)

@@ -365,8 +365,6 @@ class DashboardSettings(Section):
     """Requests that one client may make per second on average."""
     burst: Count = 200
     """Requests that one client may make at once."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe events that are logged."""
     maximum_bytes: Count = 1024**2
     """A request with a longer body is rejected."""
     maximum_connections: Count = 1000

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -47,6 +47,7 @@ FORMER_NAMES: Mapping[str, str] = MappingProxyType(
         "bisect.inside": "bisect.search_equal_ends",
         "dashboard.behind_s": "dashboard.cache_max_age_s",
         "dashboard.kept_bytes": "dashboard.response_cache_bytes",
+        "dashboard.log_level": "log_level",
         "dashboard.watch": "dashboard.watch_folder",
         "gerrit.tell_culprit": "gerrit.notify_culprit",
         "listener.look_back_s": "listener.lookback_s",
@@ -96,6 +97,8 @@ class Settings(BaseModel):
     """How long to wait for a testbed that another job uses."""
     timeout_s: Seconds = 14400.0
     """Time after which the suites of a run are terminated."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe events that the dashboard and the listener log."""
     trial: TrialSettings = TrialSettings()
     search: SearchSettings = SearchSettings()
     soak: SoakSettings = SoakSettings()

@@ -64,6 +64,18 @@ def test_store_of_the_settings_is_served(served: list[Any], capsys: pytest.Captu
     assert any("users cannot sign in" in line for line in said)
 
 
+def test_level_of_the_log_is_that_of_the_settings(
+    served: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels: list[str] = []
+    monkeypatch.setattr(dashboard, "log_to", lambda _, level: levels.append(level))
+    (tmp_path / "settings.yaml").write_text("log_level: warning\n")
+
+    dashboard.main(["--settings", "settings.yaml", "--address", "127.0.0.1:0"])
+
+    assert ["warning"] == levels
+
+
 def test_dashboard_is_warm_before_its_address_is_told(
     served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,37 @@ def test_one_look_runs_what_is_asked_on_this_machine_and_answers(bench: Any, ger
 
 
 @pytest.mark.usefixtures("settings")
+def test_log_has_only_problems_at_the_level_warning(
+    bench: Any, gerrit: GerritDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_LOG_LEVEL", "warning")
+    commented(gerrit, LINE)
+
+    ended = run(bench, "--once")
+    gerrit.always = faulty.status(404)
+    failed = run(bench, "--once")
+
+    assert (0, ["ended"], "") == (ended.exit_code, states(bench), ended.err)
+    assert "404 Not Found" in failed.err
+
+
+@pytest.mark.usefixtures("settings")
+def test_log_has_every_step_at_the_level_debug(
+    bench: Any, gerrit: GerritDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_LOG_LEVEL", "debug")
+    commented(gerrit, f"a remark\n\n{LINE} -- --dry-run\n\nperftest-simulatd")
+
+    log = run(bench, "--once").err
+
+    assert f"\nperftrend: {LINE} -- --dry-run: told, change 1, patch set 1\n" in log
+    assert "\nperftrend: perftest-simulatd: refused (unknown testbed 'simulatd'" in log
+    assert f"\nperftrend: GET {gerrit.url}/a/changes/1/comments: 200 after " in log
+    assert "a remark" not in log
+    assert "t0ken" not in log
+
+
+@pytest.mark.usefixtures("settings")
 def test_second_look_does_nothing_twice(bench: Any, gerrit: GerritDouble) -> None:
     commented(gerrit, f"{LINE} -- --dry-run")
     run(bench, "--once")
