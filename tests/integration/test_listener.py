@@ -389,14 +389,17 @@ def test_jobs_of_jenkins_are_started_once_and_the_answer_names_the_build(
 
 
 COMMENTS = 50
+MANY_COMMENTS = 200
+"""With ``--thorough``."""
 BEGUN = {"started", "ended"}
 """States of requests whose build Jenkins has: it may have ended already."""
 
 
 def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(  # noqa: PLR0917 - fixtures
     tmp_path: Path, gerrit_server: Server, robot: User, jenkins_server: hudson.Server,
-    postgresql_server: postgresql.Server, gerrit: Gerrit, pushed: Pushed, say: Say,
+    postgresql_server: postgresql.Server, gerrit: Gerrit, pushed: Pushed, say: Say, *, thorough: bool,
 ) -> None:  # fmt: skip
+    comments = MANY_COMMENTS if thorough else COMMENTS
     job = "perftrend-perftest-simulated"
     jenkins_server.create_job(job, JOB.format(parameters="".join(map(PARAMETER.format, OF_GERRIT))))
     both = []
@@ -407,7 +410,8 @@ def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(
     url = postgresql_server.database()
     for each in both:
         each.settings["store"] = url
-        each.settings["gerrit"] |= {"jobs_per_day": COMMENTS, "hours_per_day": 100, "hours_per_change": 100}
+        hours = dict.fromkeys(("hours_per_day", "hours_per_change", "hours_of_queue"), 100)
+        each.settings["gerrit"] |= {"jobs_per_day": comments, **hours}
         each.settings["listener"]["runner"] = "jenkins"
         each.settings["jenkins"] = {"url": jenkins_server.url}
     try:
@@ -416,21 +420,21 @@ def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(
         second.start()
         until(lambda: not second.health()["serving"])
         assert first.health()["serving"]
-        for number in range(COMMENTS):
+        for number in range(comments):
             say(message=LINE)
-            if number == COMMENTS // 2:
+            if number == comments // 2:
                 until(lambda: BEGUN & set(first.states()))
                 assert -signal.SIGKILL == first.end(signal.SIGKILL)
         until(lambda: second.health()["serving"])
-        until(lambda: [each in BEGUN for each in second.states()] == [True] * COMMENTS)
-        until(lambda: len(answers(gerrit, pushed)) == COMMENTS)
+        until(lambda: [each in BEGUN for each in second.states()] == [True] * comments, 6 * comments)
+        until(lambda: len(answers(gerrit, pushed)) == comments, 6 * comments)
 
         builds = [
             each
             for each in Jenkins(jenkins_server.url).builds(job)
             if each.parameters["GERRIT_CHANGE_NUMBER"] == str(pushed.number)
         ]
-        assert COMMENTS == len(builds) == len({each.parameters["GERRIT_EVENT_HASH"] for each in builds})
+        assert comments == len(builds) == len({each.parameters["GERRIT_EVENT_HASH"] for each in builds})
         assert 0 == second.end()
     finally:
         for each in both:
