@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from perftrend.clients.web.errors import UnavailableError
+from perftrend.clients.http_service import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
 

@@ -20,7 +20,7 @@ from perftrend.archive.fetch.builds import (
 )
 from perftrend.archive.fetch.cache import CachedObject, FileCache, Partial, PartialFile
 from perftrend.archive.fetch.web import RateLimiter
-from perftrend.clients.web.retry import exponential_backoff, retrier
+from perftrend.clients.http_service import exponential_backoff, retrier
 from perftrend.errors import ServiceError
 
 CHUNK_BYTES = 1 << 17

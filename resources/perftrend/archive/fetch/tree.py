@@ -31,7 +31,7 @@ from perftrend.archive.fetch.builds import (
     Version,
 )
 from perftrend.archive.fetch.output_files import ContentKind
-from perftrend.clients.web.errors import UnavailableError
+from perftrend.clients.http_service import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
 DEEPEST_JOB = 6

@@ -34,8 +34,7 @@ from perftrend.archive.fetch.builds import (
     Transfer,
     Version,
 )
-from perftrend.clients.web.errors import retry_after_s
-from perftrend.clients.web.retry import exponential_backoff, retrier
+from perftrend.clients.http_service import exponential_backoff, retrier, retry_after_s
 from perftrend.clients.web.session import (
     FILE_DEADLINE_S,
     DeadlineError,

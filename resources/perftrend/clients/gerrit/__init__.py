@@ -19,7 +19,7 @@ from perftrend.clients.gerrit.client import Gerrit, connect
 from perftrend.clients.gerrit.reviews import LineNote, PostResult, ReviewVerdict
 from perftrend.clients.gerrit.rights import LabelRights
 from perftrend.clients.gerrit.stream import ChangeUpdated, CommentAdded, EventsDropped, EventStream
-from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError
+from perftrend.clients.http_service import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [
     "PATCH_SET_LEVEL",

@@ -37,17 +37,18 @@ from perftrend.clients.gerrit.changes import (
     read_group,
     read_messages,
 )
-from perftrend.clients.web.body import whole
-from perftrend.clients.web.errors import (
+from perftrend.clients.http_service import (
     RefusedError,
     ServiceLogin,
     TooLargeError,
     UnavailableError,
+    Wait,
     format_request,
+    retrier,
     status_error,
     transport_error,
+    whole,
 )
-from perftrend.clients.web.retry import Wait, retrier
 from perftrend.clients.web.session import HttpSession
 from perftrend.errors import ServiceError, UsageError
 

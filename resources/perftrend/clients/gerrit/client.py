@@ -22,8 +22,7 @@ from perftrend.clients.gerrit.changes import (
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
 from perftrend.clients.gerrit.rights import LabelRights
 from perftrend.clients.gerrit.stream import EventStream, check_ssh, ssh_command
-from perftrend.clients.web.errors import TooLargeError
-from perftrend.clients.web.retry import Wait, pause_before_retry
+from perftrend.clients.http_service import TooLargeError, Wait, pause_before_retry
 from perftrend.errors import SettingsError, UsageError, nearest
 from perftrend.settings import GerritSettings
 

@@ -23,7 +23,7 @@ from typing import Any
 from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.api import Api, change_path
 from perftrend.clients.gerrit.changes import Account, Comment, GerritChange
-from perftrend.clients.web.errors import RefusedError
+from perftrend.clients.http_service import RefusedError
 from perftrend.errors import UsageError
 
 LONGEST_TEXT = 16 * 1024

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from perftrend.clients.gerrit import validation
 from perftrend.clients.gerrit.changes import Account, read_account
-from perftrend.clients.web.errors import UnavailableError, UnreachedError
+from perftrend.clients.http_service import UnavailableError, UnreachedError
 from perftrend.errors import ServiceError, SettingsError
 
 LONGEST_LINE = 1024**2

@@ -5,10 +5,10 @@ The only importer of python-jenkins. See Clients in the documentation for the re
 
 from __future__ import annotations
 
+from perftrend.clients.http_service import RefusedError, TooLargeError, UnavailableError
 from perftrend.clients.jenkins.builds import Artifact, JenkinsBuild
 from perftrend.clients.jenkins.client import Jenkins, connect
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
-from perftrend.clients.web.errors import RefusedError, TooLargeError, UnavailableError
 
 __all__ = [
     "Artifact",

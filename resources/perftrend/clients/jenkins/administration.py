@@ -11,9 +11,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from perftrend.clients.http_service import RefusedError
 from perftrend.clients.jenkins.api import Api
 from perftrend.clients.jenkins.builds import number_of
-from perftrend.clients.web.errors import RefusedError
 from perftrend.errors import ServiceError
 
 _START = b"/build?delay="

@@ -27,19 +27,21 @@ import tenacity
 import urllib3
 from typing_extensions import override
 
-from perftrend.clients.jenkins.builds import TREE, JenkinsBuild, number_of, read_build
-from perftrend.clients.jenkins.paths import is_name, job_path
-from perftrend.clients.web.body import pieces, whole
-from perftrend.clients.web.errors import (
+from perftrend.clients.http_service import (
     RefusedError,
     ServiceLogin,
     TooLargeError,
     UnreachedError,
+    Wait,
     format_request,
+    pieces,
+    retrier,
     status_error,
     transport_error,
+    whole,
 )
-from perftrend.clients.web.retry import Wait, retrier
+from perftrend.clients.jenkins.builds import TREE, JenkinsBuild, number_of, read_build
+from perftrend.clients.jenkins.paths import is_name, job_path
 from perftrend.clients.web.session import FILE_DEADLINE_S, HttpSession
 from perftrend.errors import ServiceError, UsageError, nearest
 

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 
+from perftrend.clients.http_service import UnavailableError, Wait, pause_before_retry
 from perftrend.clients.jenkins import administration, queue
 from perftrend.clients.jenkins.administration import AgentLabel
 from perftrend.clients.jenkins.api import Api, Transport, newest_first
 from perftrend.clients.jenkins.builds import JenkinsBuild
 from perftrend.clients.jenkins.paths import is_below, job_path, view_path
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
-from perftrend.clients.web.errors import UnavailableError
-from perftrend.clients.web.retry import Wait, pause_before_retry
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 

@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from perftrend.clients.http_service import RefusedError, UnavailableError, UnreachedError
 from perftrend.clients.jenkins.api import Api, newest_first
 from perftrend.clients.jenkins.builds import (
     JenkinsBuild,
@@ -21,7 +22,6 @@ from perftrend.clients.jenkins.builds import (
     whole_of,
 )
 from perftrend.clients.jenkins.paths import is_name, job_path
-from perftrend.clients.web.errors import RefusedError, UnavailableError, UnreachedError
 from perftrend.errors import ServiceError, UsageError, nearest
 
 _TREE = "items[id,why,inQueueSince,task[url],actions[parameters[name,value]]]"

@@ -33,8 +33,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from requests.adapters import BaseAdapter
 
-from perftrend.clients.web.body import whole
-from perftrend.clients.web.errors import ServiceLogin
+from perftrend.clients.http_service import ServiceLogin, whole
 from perftrend.clients.web.session import HttpSession
 from perftrend.dashboard.auth.roles import Person, is_name
 from perftrend.dashboard.auth.signing import Clock, Signer

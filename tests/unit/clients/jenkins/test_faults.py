@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import tenacity
 
+from perftrend.clients.http_service import pause_before_retry
 from perftrend.clients.jenkins import Jenkins, UnavailableError, api, connect
-from perftrend.clients.web.retry import pause_before_retry
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.settings import JenkinsSettings
 from tests.doubles import faulty

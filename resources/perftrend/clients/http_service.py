@@ -1,23 +1,32 @@
-"""Errors of HTTP services, each in one line with what to do about it.
+"""HTTP services: their errors in one line with what to do about it, retries, and bodies within limits.
 
-A line shows the requested URL without its query, and nothing that the server wrote: a response may contain
-anything, including what was sent to the server.
+The line of an error shows the requested URL without its query, and nothing that the server wrote: a response
+may contain anything, including what was sent to the server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import requests
+import tenacity
 import urllib3
 
 from perftrend.clients.web.session import RedirectError, slowness
 from perftrend.errors import ServiceError
+
+_PIECE = 64 * 1024
+_LONGEST_PAUSE_S = 300.0
+_LONGEST_BACKOFF_S = 30.0
+
+Wait = Callable[[tenacity.RetryCallState], float]
+"""How long to pause before the next attempt, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +171,68 @@ def retry_after_s(header: str) -> float | None:
         return max(0.0, (moment - datetime.now(UTC)).total_seconds())
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
+
+
+def exponential_backoff(first_s: float) -> Wait:
+    """Return exponential backoff of up to 30 s, plus random jitter of up to ``first_s``."""
+    return tenacity.wait_exponential(first_s, _LONGEST_BACKOFF_S) + tenacity.wait_random(0, first_s)
+
+
+_default_pauses = exponential_backoff(1.0)
+
+
+def retrier(attempts: int, wait: Wait, *, sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
+    """Return a retrier that calls a function again while it raises UnavailableError.
+
+    :param sleep: pauses for the given number of seconds.
+    """
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(attempts),
+        wait=wait,
+        sleep=sleep,
+        retry=tenacity.retry_if_exception_type(UnavailableError),
+        reraise=True,
+    )
+
+
+def pause_before_retry(state: tenacity.RetryCallState) -> float:
+    """Return the pause that the server requests, at most 300 s, or exponential backoff with jitter."""
+    error = state.outcome.exception() if state.outcome else None
+    requested_s = error.retry_after_s if isinstance(error, UnavailableError) else None
+    return _default_pauses(state) if requested_s is None else min(requested_s, _LONGEST_PAUSE_S)
+
+
+def pieces(response: requests.Response, service: ServiceLogin, *, decode: bool) -> Iterator[bytes]:
+    """Yield a body as it arrives, up to 64 KiB at a time.
+
+    :param decode: whether the content encoding is decoded.
+    :raises UnavailableError: if it breaks off, is shorter than announced, or arrives too slowly.
+    """
+    while True:
+        try:
+            piece = response.raw.read1(_PIECE, decode_content=decode)
+        except (OSError, ValueError, urllib3.exceptions.HTTPError) as error:
+            raise transport_error(_format_request(response), error, service) from None
+        if not piece:
+            return
+        yield piece
+
+
+def whole(response: requests.Response, maximum: int, service: ServiceLogin) -> bytes:
+    """Return a body.
+
+    :param maximum: its maximum size in bytes.
+    :raises TooLargeError: if it is larger.
+    """
+    body = bytearray()
+    for piece in pieces(response, service, decode=True):
+        body += piece
+        if len(body) > maximum:
+            raise TooLargeError(
+                f"{_format_request(response)}: answers with more than {maximum} bytes; request less"
+            )
+    return bytes(body)
+
+
+def _format_request(response: requests.Response) -> str:
+    return format_request(response.request.method or "", response.request.url or "")

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from perftrend.clients.web.errors import retry_after_s
+from perftrend.clients.http_service import retry_after_s
 
 
 @pytest.mark.parametrize(
