@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import requests
 from pydantic import SecretStr
 
-from perftrend.clients.web.session import HttpSession
+from perftrend.clients.http_session import HttpSession
 from perftrend.errors import ArchiveError, ServiceError
 
 LONGEST_LINE = 1 << 20

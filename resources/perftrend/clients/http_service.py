@@ -18,7 +18,7 @@ import requests
 import tenacity
 import urllib3
 
-from perftrend.clients.web.session import RedirectError, slowness
+from perftrend.clients.http_session import RedirectError, slowness
 from perftrend.errors import ServiceError
 
 _PIECE = 64 * 1024

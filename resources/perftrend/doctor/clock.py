@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from perftrend.clients.web.session import read_date
+from perftrend.clients.http_session import read_date
 from perftrend.doctor.check_results import Area, CheckResult
 
 _LARGEST_SKEW_S = 5.0

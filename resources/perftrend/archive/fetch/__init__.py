@@ -26,7 +26,7 @@ from perftrend.archive.fetch.location import Access, jenkins_address, source_at
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, Readers, enter
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.clients.build_events import BuildEvent
-from perftrend.clients.web.session import origin
+from perftrend.clients.http_session import origin
 
 __all__ = [
     "Access",

@@ -17,7 +17,7 @@ from typing_extensions import override
 from perftrend.archive.fetch.builds import ANY, ArchivedFile, Transfer, Version
 from perftrend.archive.fetch.tree import Folder, Listing, segment_is_sound
 from perftrend.archive.fetch.web import Web, redact_url
-from perftrend.clients.web.session import origin
+from perftrend.clients.http_session import origin
 from perftrend.errors import ArchiveError
 
 _DATES = (

@@ -2,7 +2,7 @@
 
 Bytes are read as they are stored: a log server sends ``output.xml.gz`` with ``Content-Encoding: gzip``, and a
 client that decoded it could neither resume nor check it. For deadlines, redirects and logins, see
-:mod:`perftrend.clients.web.session`.
+:mod:`perftrend.clients.http_session`.
 
 Requests may be conditional and for a part of a file (RFC 9110, sections 13 and 14).
 """
@@ -35,7 +35,7 @@ from perftrend.archive.fetch.builds import (
     Version,
 )
 from perftrend.clients.http_service import exponential_backoff, retrier, retry_after_s
-from perftrend.clients.web.session import (
+from perftrend.clients.http_session import (
     FILE_DEADLINE_S,
     DeadlineError,
     HttpSession,

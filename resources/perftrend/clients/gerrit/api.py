@@ -49,7 +49,7 @@ from perftrend.clients.http_service import (
     transport_error,
     whole,
 )
-from perftrend.clients.web.session import HttpSession
+from perftrend.clients.http_session import HttpSession
 from perftrend.errors import ServiceError, UsageError
 
 LOG = logging.getLogger(__name__)

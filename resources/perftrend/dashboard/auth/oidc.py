@@ -34,7 +34,7 @@ from joserfc.jwk import KeySet
 from requests.adapters import BaseAdapter
 
 from perftrend.clients.http_service import ServiceLogin, whole
-from perftrend.clients.web.session import HttpSession
+from perftrend.clients.http_session import HttpSession
 from perftrend.dashboard.auth.roles import Person, is_name
 from perftrend.dashboard.auth.signing import Clock, Signer
 from perftrend.errors import PerftrendError, ServiceError, SettingsError

@@ -15,7 +15,7 @@ import pytest
 
 from perftrend.archive.fetch import Credentials, RateLimiter, Web
 from perftrend.archive.fetch.builds import InterruptedTransferError
-from perftrend.clients.web import session
+from perftrend.clients import http_session
 from perftrend.errors import ServiceError
 from tests.doubles.archive_server import Server
 
@@ -89,7 +89,7 @@ def test_public_server_cannot_lead_to_a_private_one(
     server: Server, pace: RateLimiter, monkeypatch: pytest.MonkeyPatch, public: set[str]
 ) -> None:
     (server.behaviour.folder / "file").write_bytes(b"x")
-    monkeypatch.setattr(session, "is_public", lambda host: host in public)
+    monkeypatch.setattr(http_session, "is_public", lambda host: host in public)
     url = f"{server.url}fault/elsewhere/file"
 
     with Web(pace, private_redirects=True) as opened, opened.open(url) as transfer:

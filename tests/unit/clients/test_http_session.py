@@ -17,11 +17,9 @@ from pydantic import SecretStr
 
 import perftrend
 from perftrend.archive.fetch import RateLimiter, Web
-from perftrend.clients import build_events
+from perftrend.clients import build_events, http_session
 from perftrend.clients.gerrit import Gerrit
-from perftrend.clients.jenkins import Jenkins
-from perftrend.clients.web import session as session_module
-from perftrend.clients.web.session import (
+from perftrend.clients.http_session import (
     MAXIMUM_BODY,
     DeadlineError,
     HttpSession,
@@ -30,6 +28,7 @@ from perftrend.clients.web.session import (
     SlowServerError,
     slowness,
 )
+from perftrend.clients.jenkins import Jenkins
 from perftrend.dashboard.auth.oidc import Provider
 from perftrend.errors import PerftrendError, ServiceError
 from perftrend.settings import DashboardSettings
@@ -161,7 +160,7 @@ def ends(call: Callable[[], object]) -> Exception | None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what has hours or minutes in production have seconds here."""
-    for module in (session_module, perftrend.archive.fetch.web, perftrend.clients.jenkins.api):
+    for module in (http_session, perftrend.archive.fetch.web, perftrend.clients.jenkins.api):
         monkeypatch.setattr(module, "FILE_DEADLINE_S", 2.0, raising=False)
     monkeypatch.setattr(perftrend.archive.fetch.web, "PAGE_DEADLINE_S", 2.0)
     monkeypatch.setattr(perftrend.dashboard.auth.oidc, "_TIMEOUT_S", TIMEOUT_S)
@@ -341,7 +340,7 @@ def test_public_server_leads_no_client_to_a_private_address(
     heads: list[requests.PreparedRequest],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_module, "is_public", lambda host: host == "127.0.0.1")
+    monkeypatch.setattr(http_session, "is_public", lambda host: host == "127.0.0.1")
     url = serve(redirecting("http://localhost:1/latest/meta-data"))
 
     assert "the server redirects to localhost, a private address; refused" in str(ends(lambda: client(url)))
@@ -349,7 +348,7 @@ def test_public_server_leads_no_client_to_a_private_address(
 
 
 def test_private_address_may_be_allowed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "is_public", lambda host: host == "127.0.0.1")
+    monkeypatch.setattr(http_session, "is_public", lambda host: host == "127.0.0.1")
     url = serve(redirecting(serve(JSON).replace("127.0.0.1", "localhost")))
 
     with HttpSession(timeout_s=30.0, private_redirects=True) as session:
@@ -369,7 +368,7 @@ def test_redirect_to_no_web_address_is_refused(serve: Serve, location: str) -> N
 
 def test_redirect_from_https_to_http_is_refused() -> None:
     with pytest.raises(RedirectError, match="from https to http"):
-        session_module._target("https://example.org/x", "http://example.org/x")
+        http_session._target("https://example.org/x", "http://example.org/x")
 
 
 def test_post_is_not_redirected(serve: Serve, heads: list[requests.PreparedRequest]) -> None:
@@ -440,8 +439,8 @@ def test_only_the_session_module_makes_sessions() -> None:
         for source in SOURCES
         for module in source.rglob("*.py")
         for name in makers(module)
-        if module != Path(session_module.__file__)
+        if module != Path(http_session.__file__)
     }
 
     assert set() == found
-    assert "requests.Session" in set(makers(Path(session_module.__file__)))
+    assert "requests.Session" in set(makers(Path(http_session.__file__)))
