@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from urllib.parse import quote, urlencode
 
-from perftrend.clients.jenkins.paths import job_path
+from perftrend.clients.jenkins.builds import job_path
 from perftrend.errors import UsageError
 from perftrend.model import Run
 from perftrend.settings import Settings

@@ -41,8 +41,7 @@ from perftrend.clients.http_service import (
     whole,
 )
 from perftrend.clients.http_session import FILE_DEADLINE_S, HttpSession
-from perftrend.clients.jenkins.builds import TREE, JenkinsBuild, number_of, read_build
-from perftrend.clients.jenkins.paths import is_name, job_path
+from perftrend.clients.jenkins.builds import TREE, JenkinsBuild, is_name, job_path, number_of, read_build
 from perftrend.errors import ServiceError, UsageError, nearest
 
 LOG = logging.getLogger(__name__)

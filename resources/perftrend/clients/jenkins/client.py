@@ -14,8 +14,7 @@ from perftrend.clients.http_service import UnavailableError, Wait, pause_before_
 from perftrend.clients.jenkins import administration, queue
 from perftrend.clients.jenkins.administration import AgentLabel
 from perftrend.clients.jenkins.api import Api, Transport, newest_first
-from perftrend.clients.jenkins.builds import JenkinsBuild
-from perftrend.clients.jenkins.paths import is_below, job_path, view_path
+from perftrend.clients.jenkins.builds import JenkinsBuild, is_below, job_path, view_path
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings

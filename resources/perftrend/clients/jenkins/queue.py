@@ -16,12 +16,13 @@ from perftrend.clients.jenkins.api import Api, newest_first
 from perftrend.clients.jenkins.builds import (
     JenkinsBuild,
     has_parameters,
+    is_name,
+    job_path,
     moment_of,
     parameters_of,
     text_of,
     whole_of,
 )
-from perftrend.clients.jenkins.paths import is_name, job_path
 from perftrend.errors import ServiceError, UsageError, nearest
 
 _TREE = "items[id,why,inQueueSince,task[url],actions[parameters[name,value]]]"

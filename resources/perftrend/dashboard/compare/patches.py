@@ -19,7 +19,7 @@ from perftrend.analysis.ratios import noise_of_samples
 from perftrend.archive import patch_report
 from perftrend.archive.patch_report import MOST_BYTES
 from perftrend.clients.jenkins import connect
-from perftrend.clients.jenkins.paths import job_path
+from perftrend.clients.jenkins.builds import job_path
 from perftrend.errors import ArchiveError, UsageError, nearest
 from perftrend.model import TraceKey, Trials
 from perftrend.settings import JenkinsSettings
