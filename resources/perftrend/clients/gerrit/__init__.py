@@ -12,12 +12,12 @@ from perftrend.clients.gerrit.changes import (
     ChangedFile,
     Comment,
     GerritChange,
+    LabelRights,
     PatchSet,
     Vote,
 )
 from perftrend.clients.gerrit.client import Gerrit, connect
 from perftrend.clients.gerrit.reviews import LineNote, PostResult, ReviewVerdict
-from perftrend.clients.gerrit.rights import LabelRights
 from perftrend.clients.gerrit.stream import ChangeUpdated, CommentAdded, EventsDropped, EventStream
 from perftrend.clients.http_service import RefusedError, TooLargeError, UnavailableError
 

@@ -30,6 +30,7 @@ from perftrend.clients.gerrit.changes import (
     ChangedFile,
     Comment,
     GerritChange,
+    LabelRights,
     read_account,
     read_change,
     read_comments,
@@ -67,6 +68,8 @@ _EXPLAINED = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 """Statuses with an explanation in the body of Gerrit's response."""
+_STREAM = "streamEvents"
+"""The capability to read the stream of events."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -148,6 +151,30 @@ class Api:
         """Return a change from its JSON."""
         with validation.convert_errors(f"{self.transport.url}/changes/"):
             return read_change(found)
+
+    def label_rights(self, label: str, project: str) -> LabelRights | None:
+        """Return the user's rights on the newest open change; None if the user sees none.
+
+        :param project: name of its project; empty for any.
+        """
+        query = f"status:open project:{phrase(project)}" if project else "status:open"
+        for found in self.changes(query, 0, 1, ("DETAILED_LABELS",)):
+            with validation.convert_errors(f"{self.transport.url}/changes/"):
+                permitted = validation.table(found.get("permitted_labels") or {})
+                votes = (int(validation.text(each)) for each in validation.items(permitted.get(label)))
+                return LabelRights(
+                    validation.some_text(found.get("project")),
+                    validation.whole(found.get("_number")),
+                    tuple(sorted(validation.table(found.get("labels") or {}))),
+                    tuple(sorted(votes)),
+                )
+        return None
+
+    def may_stream(self) -> bool:
+        """Return whether the user may read the stream of events."""
+        path = "accounts/self/capabilities"
+        with validation.convert_errors(f"{self.transport.url}/{path}"):
+            return validation.table(self.transport.json(path, [("q", _STREAM)])).get(_STREAM) is True
 
 
 def change_path(number: int) -> str:

@@ -114,6 +114,17 @@ class Vote:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelRights:
+    """The labels of an open change, and the user's votes on it."""
+
+    project: str
+    change: int
+    labels: tuple[str, ...]
+    votes: tuple[int, ...]
+    """The votes on the label that the user may give, in ascending order."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChangedFile:
     """A file that a patch set touches."""
 

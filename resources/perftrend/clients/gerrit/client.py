@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from perftrend.clients.gerrit import reviews, rights
+from perftrend.clients.gerrit import reviews
 from perftrend.clients.gerrit.api import Api, Transport, phrase
 from perftrend.clients.gerrit.changes import (
     OUTLINE,
@@ -17,10 +17,10 @@ from perftrend.clients.gerrit.changes import (
     ChangedFile,
     Comment,
     GerritChange,
+    LabelRights,
     PatchSet,
 )
 from perftrend.clients.gerrit.reviews import PostResult, ReviewVerdict
-from perftrend.clients.gerrit.rights import LabelRights
 from perftrend.clients.gerrit.stream import EventStream, check_ssh, ssh_command
 from perftrend.clients.http_service import TooLargeError, Wait, pause_before_retry
 from perftrend.errors import SettingsError, UsageError, nearest
@@ -134,11 +134,11 @@ class Gerrit:
 
         :param project: name of its project; empty for any.
         """
-        return rights.label_rights(self._api, self._label or "", project)
+        return self._api.label_rights(self._label or "", project)
 
     def may_stream(self) -> bool:
         """Return whether the user may read the events."""
-        return rights.may_stream(self._api)
+        return self._api.may_stream()
 
     def change(self, number: int) -> GerritChange:
         """Return a change with all its patch sets and the votes on the newest one."""
