@@ -21,10 +21,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TextIO
 
-from perftrend.archive.fetch import output_files
-from perftrend.archive.fetch.builds import ArchivedBuild, BuildSource, MissingError
+from perftrend.archive.fetch.builds import (
+    ArchivedBuild,
+    BuildSource,
+    ContentKind,
+    MissingError,
+    OutputFiles,
+    attempts,
+)
 from perftrend.archive.fetch.download import Fetcher
-from perftrend.archive.fetch.output_files import ContentKind, OutputFiles
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, ReadableFile, Readers
 from perftrend.archive.reader import Unknown
 from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
@@ -120,7 +125,7 @@ class BuildIngester:
         transferred = 0
         refused: list[str] = []
         try:
-            for attempt in output_files.attempts(self._source.files(build)):
+            for attempt in attempts(self._source.files(build)):
                 with _record_failure(refused, attempt.files[0].name):
                     files, bytes_ = self._fetch(attempt)
                     transferred += bytes_

@@ -7,8 +7,19 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from perftrend.archive.fetch import output_files, unpack
-from perftrend.archive.fetch.builds import ANY, ArchivedBuild, ArchivedFile, BuildFilter, Transfer, Version
+from perftrend.archive.fetch import unpack
+from perftrend.archive.fetch.builds import (
+    ANY,
+    WEAKER,
+    ArchivedBuild,
+    ArchivedFile,
+    BuildFilter,
+    Transfer,
+    Version,
+    kind_of,
+    rank_files,
+    require_one_run,
+)
 from perftrend.archive.fetch.web import Web
 
 ROBOT_REPORT = "robot/report/*zip*/robot-plugin.zip"
@@ -105,9 +116,9 @@ class JenkinsSource:
 
         :raises ArchiveError: if there are outputs of several runs.
         """
-        ordered = output_files.rank_files(build.files)
-        output_files.require_one_run(ordered)
-        weaker = [file for file in ordered if output_files.kind_of(file.name) in output_files.WEAKER]
+        ordered = rank_files(build.files)
+        require_one_run(ordered)
+        weaker = [file for file in ordered if kind_of(file.name) in WEAKER]
         yield from ordered[: len(ordered) - len(weaker)]
         yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
         yield from weaker

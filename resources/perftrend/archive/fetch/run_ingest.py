@@ -27,7 +27,7 @@ from types import TracebackType
 
 from perftrend.archive import patch_report
 from perftrend.archive.fetch import unpack
-from perftrend.archive.fetch.output_files import ContentKind
+from perftrend.archive.fetch.builds import ContentKind
 from perftrend.archive.ingestion import of_experiment, without_doubles
 from perftrend.archive.reader import Output, Unknown
 from perftrend.archive.results import UNKNOWN

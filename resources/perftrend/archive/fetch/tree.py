@@ -20,17 +20,18 @@ from typing import Protocol
 
 from typing_extensions import override
 
-from perftrend.archive.fetch import output_files
 from perftrend.archive.fetch.builds import (
     ANY,
     ArchivedBuild,
     ArchivedFile,
     BuildFilter,
+    ContentKind,
     MissingError,
     Transfer,
     Version,
+    kind_of,
+    rank_files,
 )
-from perftrend.archive.fetch.output_files import ContentKind
 from perftrend.clients.http_service import UnavailableError
 from perftrend.errors import ArchiveError, ServiceError
 
@@ -132,7 +133,7 @@ class TreeSource:
                 found += [_within(build, file) for file in listing.files]
                 for one in listing.folders:
                     (results if one.name == RESULTS else below).append(one.path)
-            yield from output_files.rank_files(found)
+            yield from rank_files(found)
             if len(below) > MOST_FOLDERS:
                 raise ArchiveError(
                     f"{build.location}: holds more than {MOST_FOLDERS} folders; is it a build?"
@@ -152,7 +153,7 @@ class TreeSource:
     ) -> Iterator[ArchivedBuild]:
         listing = listings.of(folder.path)
         folders = listing.folders
-        if not depth and any(output_files.kind_of(file.name) for file in listing.files):
+        if not depth and any(kind_of(file.name) for file in listing.files):
             yield from self._around(wanted)
             return
         builds = [one for one in folders if _is_build(one.name)]
@@ -207,7 +208,7 @@ class TreeSource:
     ) -> Iterator[ArchivedFile]:
         listing = listings.of(folder)
         for file in listing.files:
-            if output_files.kind_of(file.name) is ContentKind.RESULT:
+            if kind_of(file.name) is ContentKind.RESULT:
                 yield _within(build, file)
         for one in listing.folders if depth < DEEPEST_RESULT else ():
             yield from self._results(build, one.path, depth + 1, listings)

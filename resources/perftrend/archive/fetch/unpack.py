@@ -22,8 +22,7 @@ from typing import IO, BinaryIO, cast
 from typing_extensions import override
 
 from perftrend.archive import source
-from perftrend.archive.fetch import output_files
-from perftrend.archive.fetch.builds import UnpackingError
+from perftrend.archive.fetch.builds import OUTPUTS, UnpackingError, kind_of, rank
 
 SWELLING_LIMIT = source.SWELLING_LIMIT
 SWELLING_FREE_BYTES = source.SWELLING_FREE_BYTES
@@ -186,12 +185,10 @@ def open_zipped_output(file: BinaryIO, name: str) -> Generator[ZipMember, None, 
     with packed:
         for info in packed.infolist():
             _check_member(info, name)
-        found = [
-            one for one in packed.infolist() if output_files.kind_of(one.filename) in output_files.OUTPUTS
-        ]
+        found = [one for one in packed.infolist() if kind_of(one.filename) in OUTPUTS]
         if not found:
             raise UnpackingError(f"{name}: the zip contains no output.xml or output.json")
-        best = min(found, key=lambda one: output_files.rank(one.filename))
+        best = min(found, key=lambda one: rank(one.filename))
         try:
             stream = packed.open(best)
         except _ZIP_FAULTS as error:

@@ -19,13 +19,11 @@ from perftrend.archive.fetch import (
     BuildSource,
     Web,
     jenkins_address,
-    output_files,
     source_at,
 )
 from perftrend.archive.fetch import tree as tree_module
-from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile
+from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, ContentKind, attempts
 from perftrend.archive.fetch.jenkins import ROBOT_REPORT, JenkinsSource
-from perftrend.archive.fetch.output_files import ContentKind
 from perftrend.archive.fetch.tree import Folder, Listing, TreeSource
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from tests.doubles.archive_server import Server
@@ -95,9 +93,7 @@ def test_outputs_of_a_build_come_before_the_rest(source: BuildSource) -> None:
         "archives/tests/ip4/a b.info.json.gz",
     ] == [file.name for file in files]
     assert files[0].checksum_location.endswith("/output.xml.gz.sha256")
-    assert [ContentKind.OUTPUT, ContentKind.RESULT, ContentKind.WEAK] == [
-        one.kind for one in output_files.attempts(files)
-    ]
+    assert [ContentKind.OUTPUT, ContentKind.RESULT, ContentKind.WEAK] == [one.kind for one in attempts(files)]
 
 
 def test_files_can_be_read(source: BuildSource) -> None:
@@ -340,5 +336,5 @@ def test_json_results_outweigh_the_weaker_output() -> None:
     ]
 
     assert [(ContentKind.RESULT, 2), (ContentKind.WEAK, 1)] == [
-        (attempt.kind, len(attempt.files)) for attempt in output_files.attempts(files)
+        (attempt.kind, len(attempt.files)) for attempt in attempts(files)
     ]
