@@ -22,8 +22,8 @@ from perftrend.archive.fetch.ingest import (
     Tally,
     in_parallel,
 )
-from perftrend.archive.fetch.location import Access, jenkins_address, source_at
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, Readers, enter
+from perftrend.archive.fetch.sources import Access, jenkins_address, source_at
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.clients.build_events import BuildEvent
 from perftrend.clients.http_session import origin

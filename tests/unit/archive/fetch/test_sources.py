@@ -23,7 +23,7 @@ from perftrend.archive.fetch import (
 )
 from perftrend.archive.fetch import tree as tree_module
 from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, ContentKind, attempts
-from perftrend.archive.fetch.jenkins import ROBOT_REPORT, JenkinsSource
+from perftrend.archive.fetch.sources import ROBOT_REPORT, JenkinsSource
 from perftrend.archive.fetch.tree import Folder, Listing, TreeSource
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from tests.doubles.archive_server import Server

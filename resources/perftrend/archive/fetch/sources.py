@@ -1,16 +1,34 @@
-"""Conversion of a URL or a path to a source."""
+"""Sources of archived builds by their location: a Jenkins, or a tree of folders anywhere else.
+
+The builds of a Jenkins are listed by its API, and their archived files are read by URL. The folders of a log
+server, a bucket, a tar or a disk are searched for builds, see :mod:`perftrend.archive.fetch.tree`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from perftrend import command_to_install
 from perftrend.archive.fetch import unpack
-from perftrend.archive.fetch.builds import BuildSource
-from perftrend.archive.fetch.jenkins import Client, JenkinsSource
+from perftrend.archive.fetch.builds import (
+    ANY,
+    WEAKER,
+    ArchivedBuild,
+    ArchivedFile,
+    BuildFilter,
+    BuildSource,
+    Transfer,
+    Version,
+    kind_of,
+    rank_files,
+    require_one_run,
+)
 from perftrend.archive.fetch.logserver import LogServer
 from perftrend.archive.fetch.tarball import Tarball
 from perftrend.archive.fetch.tree import Disk, OneFile, Tree, TreeSource
@@ -20,6 +38,9 @@ from perftrend.errors import UsageError, nearest
 _JENKINS = "jenkins+"
 _WEB = ("http", "https")
 SCHEMES = (*_WEB, *(_JENKINS + scheme for scheme in _WEB), "s3")
+
+ROBOT_REPORT = "robot/report/*zip*/robot-plugin.zip"
+"""Path of the files that Jenkins' Robot Framework plugin archived; compressed during the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +140,120 @@ def _on_this_machine(path: Path, access: Access) -> BuildSource:
     if kind and not is_output:
         return TreeSource(Tarball(path, access.report))
     return TreeSource(OneFile(path))
+
+
+class ArchivedArtifact(Protocol):
+    """The required attributes of an artifact."""
+
+    @property
+    def path(self) -> str:
+        """Relative to the archive."""
+
+    @property
+    def url(self) -> str:
+        """Its URL."""
+
+
+class FinishedBuild(Protocol):
+    """The required attributes of a build."""
+
+    @property
+    def job(self) -> str:
+        """Full name, with folders."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def building(self) -> bool:
+        """Whether it is running."""
+
+    @property
+    def started(self) -> datetime:
+        """In UTC."""
+
+    @property
+    def duration_s(self) -> float:
+        """Its duration in seconds."""
+
+    @property
+    def artifacts(self) -> Iterable[ArchivedArtifact]:
+        """Its archived files."""
+
+    @property
+    def url(self) -> str:
+        """The URL of its page."""
+
+
+class Client(Protocol):
+    """The required methods of a client for Jenkins."""
+
+    def jobs(self, pattern: str) -> Iterable[str]:
+        """Return the full names of the jobs that match a shell pattern."""
+
+    def builds(
+        self,
+        job: str,
+        *,
+        since: datetime | None = None,
+        numbers: tuple[int | None, int | None] = (None, None),
+    ) -> Iterable[FinishedBuild]:
+        """Return builds, the newest first."""
+
+
+class JenkinsSource:
+    """The builds of a Jenkins.
+
+    :param job: the only job to use; empty for all.
+    """
+
+    workers = None
+
+    def __init__(self, client: Client, web: Web, job: str = "") -> None:
+        self._client = client
+        self._web = web
+        self._job = job
+
+    def builds(self, wanted: BuildFilter) -> Iterator[ArchivedBuild]:
+        """Yield the wanted builds that are finished; see :meth:`Source.builds`."""
+        for job in [self._job] if self._job else self._client.jobs(wanted.job):
+            if not wanted.job_fits(job):
+                continue
+            for build in self._client.builds(job, since=wanted.since, numbers=(wanted.first, wanted.last)):
+                if not build.building:
+                    yield _convert_build(build)
+
+    def files(self, build: ArchivedBuild) -> Iterator[ArchivedFile]:
+        """Yield the artifacts that may contain results, and before weaker ones the Robot Framework plugin's.
+
+        :raises ArchiveError: if there are outputs of several runs.
+        """
+        ordered = rank_files(build.files)
+        require_one_run(ordered)
+        weaker = [file for file in ordered if kind_of(file.name) in WEAKER]
+        yield from ordered[: len(ordered) - len(weaker)]
+        yield ArchivedFile(f"{build.location}{ROBOT_REPORT}", "robot-plugin.zip")
+        yield from weaker
+
+    def open(
+        self, file: ArchivedFile, *, offset: int = 0, version: Version = ANY
+    ) -> AbstractContextManager[Transfer]:
+        """Open an artifact; see :meth:`Source.open`."""
+        return self._web.open(file.location, offset=offset, version=version)
+
+
+def _convert_build(build: FinishedBuild) -> ArchivedBuild:
+    return ArchivedBuild(
+        job=build.job,
+        number=build.number,
+        location=build.url if build.url.endswith("/") else f"{build.url}/",
+        started=build.started,
+        finished=build.started + timedelta(seconds=build.duration_s),
+        version=build.started.isoformat(),
+        files=tuple(
+            ArchivedFile(artifact.url, artifact.path)
+            for artifact in build.artifacts
+            if not unpack.find_name_fault(artifact.path)
+        ),
+    )
