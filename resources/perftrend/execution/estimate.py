@@ -18,8 +18,7 @@ from statistics import median
 from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
-from perftrend.measure.plans import MrrPlan, SearchPlan
-from perftrend.measure.specification import Specification
+from perftrend.measure.specification import MrrPlan, SearchPlan, Specification
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
 from perftrend.settings.sections import SoakSettings

@@ -19,8 +19,8 @@ from perftrend import message
 from perftrend.errors import SearchTimeoutError
 from perftrend.keywords.progress import SearchProgress
 from perftrend.keywords.testbed import TestbedKeywords
-from perftrend.measure.plans import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.procedure import Procedure
+from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.model import Measurement
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.interfaces import Counters
-from perftrend.measure.plans import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.search import (
     Measure,
     OnStep,
@@ -32,6 +31,7 @@ from perftrend.measure.search import (
     soak,
     within,
 )
+from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial

@@ -1,18 +1,25 @@
-"""Testbed files: ``NAME.yaml`` describes the parts of a testbed and how to measure on it."""
+"""Testbed files, and the plans of measurements that they complete.
+
+``NAME.yaml`` describes the parts of a testbed and how to measure on it. The parameters of a plan are
+settings, or else values of that file. Jobs that only estimate a duration need a plan, but not the procedure
+that carries it out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perftrend import errors
+from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -180,3 +187,50 @@ def driver(group: str, name: str) -> Any:  # noqa: ANN401 - an entry point may n
         kind = group.rstrip("s").replace("_", " ")
         raise errors.SettingsError(f"no {kind} driver {name!r} is installed{errors.nearest(name, found)}")
     return found[name].load()
+
+
+class MrrPlan(TrialSettings):
+    """The settings of trials, complete for an MRR measurement."""
+
+    duration_s: float
+    multiplicity: int
+    starts: int
+
+    @classmethod
+    def complete(cls, settings: TrialSettings, usual: MrrFile) -> Self:
+        """Return a plan by the settings, and by the testbed file for those that are not given."""
+        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
+
+
+class SearchPlan(SearchSettings):
+    """The settings of searches, complete for a search for NDR and PDR."""
+
+    initial_duration_s: float
+    final_duration_s: float
+    minimum_pps: float
+
+    @classmethod
+    def complete(cls, settings: SearchSettings, usual: SearchFile) -> Self:
+        """Return a plan by the settings, and by the testbed file for those that are not given."""
+        return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of the MDR search that are settings of the same name."""
+        return self.model_dump(exclude={"loss_ratio", "loss_ratios"})
+
+
+class SoakPlan(SoakSettings):
+    """The settings of soak tests, and the lowest rate of a search."""
+
+    minimum_pps: float
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPlan:
+    """Plan of a test that holds one rate."""
+
+    rate_pps: float
+    duration_s: float
+    """Duration of all slices together."""
+    slices: int

@@ -12,9 +12,9 @@ import pytest
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure import specification, trial_validity
-from perftrend.measure.plans import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.search import TrialProgress
+from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
 from perftrend.settings.sections import SearchSettings, TrialSettings
