@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from perftrend.measure.search import SoakResult, soak
-from perftrend.measure.simulator import KNEES, DeviceModel
+from perftrend.measure.simulated_loss import KNEES
+from perftrend.measure.simulator import DeviceModel
 
 TARGET = 1e-7
 KINDS: Mapping[str, Mapping[str, Any]] = MappingProxyType(

@@ -49,7 +49,7 @@ from benchmarks.search.methods import (
 )
 from perftrend import errors
 from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
-from perftrend.measure.simulator import KINDS
+from perftrend.measure.simulated_loss import KINDS
 from perftrend.report import search_graph
 
 _COLUMNS = (

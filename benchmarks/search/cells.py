@@ -26,7 +26,8 @@ from benchmarks.search.methods import (
 )
 from benchmarks.search.unavoidable import CALM, CalmDevice
 from perftrend.measure.search.trials import passes
-from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.measure.simulated_loss import KINDS
+from perftrend.measure.simulator import DeviceModel
 from perftrend.model import Interval
 
 LOWEST_CRITICAL_PPS = 3e5

@@ -51,7 +51,7 @@ class CalmDevice:
     """A device without its noise, and its true rates."""
 
     kind: str
-    """A name of ``perftrend.measure.simulator.KINDS``."""
+    """A name of ``perftrend.measure.simulated_loss.KINDS``."""
     critical_pps: float
     final_s: float
     ndr_pps: float

@@ -15,7 +15,8 @@ from typing_extensions import override
 import perftrend
 from perftrend import errors
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
-from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.measure.simulated_loss import KINDS
+from perftrend.measure.simulator import DeviceModel
 from perftrend.measure.wiring import NoWiring
 from perftrend.model import Trial
 
@@ -122,7 +123,7 @@ class SimulatedDevice(Device):
     """A :class:`~perftrend.measure.simulator.DeviceModel` with the options of the embedded device.
 
     Options: ``acl_rules`` and ``forwarding`` as for the embedded device, ``kind``, a name of
-    :data:`~perftrend.measure.simulator.KINDS`, and the arguments of the model, such as
+    :data:`~perftrend.measure.simulated_loss.KINDS`, and the arguments of the model, such as
     ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind.
     """
 

@@ -15,7 +15,8 @@ from benchmarks.search.goals import GOALS, Goal, Together
 from benchmarks.search.methods import MLRSEARCH, MLRSEARCH_STRICT, Recorder, methods, simulated_parameters
 from benchmarks.search.unavoidable import CalmDevice
 from perftrend.measure.search.mdr import DEFAULT_STRATEGY, STRATEGIES
-from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.measure.simulated_loss import KINDS
+from perftrend.measure.simulator import DeviceModel
 
 C = 12.3e6
 CELL = Cell("hard", 30.0, early=True, width=0.005, devices=3, methods=("perftrend mdr", MLRSEARCH))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
 from perftrend.measure import binary_search, mdr_search
-from perftrend.measure.simulator import KINDS, KNEES, DeviceModel
+from perftrend.measure.simulated_loss import KINDS, KNEES
+from perftrend.measure.simulator import DeviceModel
 
 C = 1_000_000.0
 

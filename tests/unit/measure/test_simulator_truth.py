@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.simulator import KNEES, DeviceModel
+from perftrend.measure.simulated_loss import KNEES
+from perftrend.measure.simulator import DeviceModel
 
 C = 1_000_000.0
 

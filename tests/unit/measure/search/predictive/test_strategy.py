@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.search import Measure, SearchResult, mdr_search
-from perftrend.measure.simulator import KINDS, DeviceModel
+from perftrend.measure.simulated_loss import KINDS
+from perftrend.measure.simulator import DeviceModel
 from perftrend.model import Trial
 
 C = 12.3e6

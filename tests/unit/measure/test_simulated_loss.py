@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.simulator.loss import Stretch, TrialCourse
+from perftrend.measure.simulated_loss import Stretch, TrialCourse
 
 COURSES = st.lists(
     st.builds(Stretch, st.floats(0, 1e9), st.sampled_from([0.0, 1e-7, 0.005, 0.3, 1.0])), min_size=1

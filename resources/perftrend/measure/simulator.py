@@ -1,4 +1,8 @@
-"""The model of the simulated device, and the times at which it pauses."""
+"""A simulated device: it computes trials by a formula, so that a search can be compared with the true rate.
+
+No packet is sent and no time passes: an hour of trials takes milliseconds. The same seed and the same trials
+give the same results.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from perftrend.errors import SettingsError, nearest
-from perftrend.measure.simulator.loss import KINDS, KNEES, Stretch, TrialCourse
+from perftrend.measure.simulated_loss import KINDS, KNEES, Stretch, TrialCourse
 from perftrend.model import Trial
 
 _SLOW_MODE = 0.03
