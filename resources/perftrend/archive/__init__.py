@@ -2,13 +2,11 @@
 
 from perftrend.archive.ingestion import OutputIngestion, ingest, store_pending
 from perftrend.archive.reader import Output, Unknown, read_output
-from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import of_test
 
 __all__ = [
     "Output",
     "OutputIngestion",
-    "RecordedTest",
     "Unknown",
     "ingest",
     "of_test",

@@ -21,6 +21,7 @@ from perftrend.archive.fetch.builds import ArchivedBuild, BuildFilter
 from perftrend.archive.fetch.ingest import IngestStatus
 from perftrend.cli import options
 from perftrend.clients import build_events
+from perftrend.clients.http_session import origin
 from perftrend.clients.jenkins import Jenkins
 from perftrend.settings import Settings
 from perftrend.settings.values import moment_of
@@ -218,7 +219,7 @@ def access(settings: Settings, pace: fetch.RateLimiter, location: str) -> fetch.
     token = jenkins.token.get_secret_value() if jenkins.token else None
 
     def client(address: str) -> Jenkins:
-        at_home = fetch.origin(address) == fetch.origin(home)
+        at_home = origin(address) == origin(home)
         return Jenkins(
             address,
             user=jenkins.user if at_home else None,

@@ -12,7 +12,7 @@ All steps survive a kill at any time: run the job again to resume. See ``docs/fe
 
 from perftrend.archive.fetch.builds import ArchivedBuild, ArchivedFile, BuildFilter, BuildSource, Version
 from perftrend.archive.fetch.cache import FileCache
-from perftrend.archive.fetch.download import DownloadLimits, Fetcher, LocalFile
+from perftrend.archive.fetch.download import DownloadLimits, Fetcher
 from perftrend.archive.fetch.ingest import (
     BuildIngester,
     FetchProgress,
@@ -22,17 +22,14 @@ from perftrend.archive.fetch.ingest import (
     Tally,
     in_parallel,
 )
-from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, Readers, enter
+from perftrend.archive.fetch.run_ingest import Claim, Readers
 from perftrend.archive.fetch.sources import Access, jenkins_address, source_at
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
-from perftrend.clients.build_events import BuildEvent
-from perftrend.clients.http_session import origin
 
 __all__ = [
     "Access",
     "ArchivedBuild",
     "ArchivedFile",
-    "BuildEvent",
     "BuildFilter",
     "BuildIngester",
     "BuildSource",
@@ -44,17 +41,13 @@ __all__ = [
     "FileCache",
     "IngestResult",
     "IngestStatus",
-    "IngestedRun",
     "KnownBuilds",
-    "LocalFile",
     "RateLimiter",
     "Readers",
     "Tally",
     "Version",
     "Web",
-    "enter",
     "in_parallel",
     "jenkins_address",
-    "origin",
     "source_at",
 ]
