@@ -21,7 +21,6 @@ from perftrend.dashboard import health, openapi, queue, runs, static
 from perftrend.dashboard.auth import Authenticator, grant_routes, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
-from perftrend.dashboard.background_priority import RequestPriority
 from perftrend.dashboard.clusters import routes as clusters
 from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.dashboard.compare import routes as compare
@@ -40,6 +39,7 @@ from perftrend.dashboard.response_cache.cache import ResponseCache
 from perftrend.dashboard.triage import alert_routes
 from perftrend.dashboard.triage import routes as triage
 from perftrend.dashboard.triage.evaluation import watchman
+from perftrend.dashboard.workers import RequestPriority
 from perftrend.store.connection import patience
 
 ROUTERS: tuple[APIRouter, ...] = (

@@ -11,11 +11,10 @@ from typing import Annotated, Self
 
 from fastapi import Depends, Request
 
-from perftrend.dashboard.background_priority import Traffic
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.metrics import Metrics
 from perftrend.dashboard.store_metrics import WorkerMetrics
-from perftrend.dashboard.workers import Workers
+from perftrend.dashboard.workers import Traffic, Workers
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.tiles import TileColumn

@@ -6,6 +6,6 @@
 :class:`~perftrend.dashboard.middleware.security.TrustedHosts` rejects unknown host names,
 :class:`~perftrend.dashboard.middleware.rate_limit.RateLimit` limits the request rate of each client,
 :class:`~perftrend.dashboard.middleware.rate_limit.BodyLimit` limits the length of bodies, and
-:class:`~perftrend.dashboard.background_priority.RequestPriority` counts the requests in progress. All
+:class:`~perftrend.dashboard.workers.RequestPriority` counts the requests in progress. All
 are plain ASGI and none accesses the store, so they still work when the store is unavailable.
 """
