@@ -12,8 +12,7 @@ from typing import Annotated, Self
 from fastapi import Depends, Request
 
 from perftrend.dashboard.catalog import Catalog
-from perftrend.dashboard.metrics import Metrics
-from perftrend.dashboard.store_metrics import WorkerMetrics
+from perftrend.dashboard.metrics import Metrics, WorkerMetrics
 from perftrend.dashboard.workers import Traffic, Workers
 from perftrend.settings import Settings
 from perftrend.store import Store
