@@ -18,7 +18,7 @@ import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import health, openapi, queue, runs, static
-from perftrend.dashboard.auth import Authenticator, grant_routes, session_routes
+from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
 from perftrend.dashboard.clusters import routes as clusters
@@ -56,7 +56,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     ingestions.router,
     users.router,
-    grant_routes.router,
     session_routes.router,
 )
 """The routers of all pages, and of what all pages share."""

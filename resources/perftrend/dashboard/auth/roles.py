@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Self
+from typing import Literal, Self
 
 from perftrend.settings import DashboardSettings
 from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant
 
 MAXIMUM_NAME = 200
 """Maximum length of a name."""
+
+RoleName = Literal["viewer", "editor", "admin"]
+"""The title of a :class:`Role`, as models have it."""
 
 TOKEN = "token "  # noqa: S105 - not a secret, but a prefix of names
 OPERATOR = "command line"

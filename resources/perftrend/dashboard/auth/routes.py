@@ -1,52 +1,98 @@
-"""The endpoints for users: signing in and out, API tokens (``/users``), ``/me`` and the log ``/activity``.
-
-Their request and response bodies precede them.
-"""
+"""Endpoints and models of ``/users``, where admins manage roles and API tokens, and of ``/activity``."""
 
 from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
-from pydantic import BaseModel, Field
-from starlette.responses import RedirectResponse
+from pydantic import BaseModel, ConfigDict, Field
 
-from perftrend.dashboard.auth import (
-    ANONYMOUS,
-    Admin,
-    Authenticator,
-    TestbedAdmin,
-    User,
-    Viewer,
-    authenticator_of,
-    current_user,
-)
+from perftrend.dashboard.auth import Admin, TestbedAdmin, User, Viewer, require_admin
 from perftrend.dashboard.auth.authorization import identity_of
-from perftrend.dashboard.auth.grant_routes import GrantEntry
-from perftrend.dashboard.auth.oidc import HOME, Provider, SignInRefusedError
-from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role
+from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role, RoleName, is_name
 from perftrend.dashboard.auth.tokens import LONGEST_DAYS, new_token
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
+from perftrend.dashboard.error_pages import Fault
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.errors import ServiceError
+from perftrend.errors import UsageError, nearest
 from perftrend.store.activity import ActivityEntry
-from perftrend.store.grants import subject_of
+from perftrend.store.edits import EditResult
+from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, subject_of
 from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
 
 router = APIRouter()
 
-RoleName = Literal["viewer", "editor", "admin"]
-RequestAuthenticator = Annotated[Authenticator, Depends(authenticator_of)]
-QueryText = Annotated[str, Query(max_length=4096)]
+GrantedRole = Literal["editor", "admin"]
+"""Everyone who signs in is a viewer, so that role is not granted."""
+GrantIdentity = Annotated[int, Path(ge=1, le=2**31 - 1, description="id of a grant")]
+Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 # PostgreSQL cannot store NUL in text, so no entry contains it.
 Filter = Annotated[str | None, Query(max_length=255, pattern="^[^\\x00]*$")]
+_USERS = "/users"
+_GRANTS = "/users/grants"
 _NO_STORE = {"Cache-Control": "no-store"}
-_LOST = "this sign-in belongs to another browser, was used before or took too long; sign in again"
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": Fault, "description": "Another user has changed it in the meantime."}
+}
+
+
+class NewGrant(BaseModel):
+    """Request to grant a role."""
+
+    # A form also contains its CSRF token.
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+    person: Annotated[str, Field(min_length=1, max_length=len(GROUP) + MAXIMUM_NAME)]
+    """A name, exactly as the provider or the proxy supplies it, or ``group:NAME``."""
+    testbed: Annotated[str, Field(max_length=255)] = ALL_TESTBEDS
+    """Empty: all testbeds."""
+    role: GrantedRole
+
+
+class ChangedGrant(BaseModel):
+    """Request to change the role of a grant."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: GrantedRole
+    version: Version
+    """Version of the grant that the change is based on."""
+
+
+class RemovedGrant(BaseModel):
+    """Request to remove a grant."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    version: Version
+    """Version of the grant that is to be removed."""
+
+
+class GrantEntry(BaseModel):
+    """A role of a person or a group."""
+
+    id: int
+    person: str
+    """A name, or ``group:NAME``."""
+    testbed: str
+    """Empty: all testbeds."""
+    role: GrantedRole
+    granted: datetime
+    granted_by: str
+    """The user who granted or last changed it."""
+    version: int
+    """Required in a change or a removal."""
+
+    @classmethod
+    def of(cls, grant: Grant) -> GrantEntry:
+        """Return the view of a grant."""
+        values = {name: getattr(grant, name) for name in Grant.__slots__ if name != "identity"}
+        return cls(id=grant.identity, **values)
 
 
 class NewToken(BaseModel):
@@ -99,92 +145,12 @@ class Users(BaseModel):
     """Newest first; empty for admins of single testbeds."""
 
 
-class Myself(BaseModel):
-    """The user of the request."""
-
-    name: str
-    role: RoleName
-    """The role on all testbeds."""
-    testbeds: dict[str, RoleName]
-    """Testbeds on which the user has a higher role."""
-    signed_in: bool
-
-
-class SignedOut(BaseModel):
-    """The result of signing out."""
-
-    provider: str
-    """URL for signing out at the provider as well; empty: not needed or not available."""
-
-
 class ActivityLog(BaseModel):
     """Changes that users made, newest first."""
 
     acts: list[ActivityEntry]
     before: int | None
     """Value of the parameter ``before`` for the next older page; None: there are no older entries."""
-
-
-@router.get("/sign-in", status_code=303, response_class=RedirectResponse)
-def sign_in(request: Request, authenticator: RequestAuthenticator, next: str = HOME) -> Response:  # noqa: A002 - the usual name of the parameter
-    """Redirect to the provider; after signing in, the user returns to the requested page."""
-    provider = _provider(authenticator)
-    attempt = authenticator.attempts.begin(next)
-    answer = RedirectResponse(provider.address(attempt, authenticator.back(request)), 303, _NO_STORE)
-    authenticator.set_attempt_cookie(answer, authenticator.attempts.cookie(attempt))
-    return answer
-
-
-@router.get("/sign-in/done", status_code=303, response_class=RedirectResponse)
-def come_back(
-    request: Request,
-    authenticator: RequestAuthenticator,
-    state: QueryText = "",
-    code: QueryText = "",
-    iss: QueryText | None = None,
-) -> Response:
-    """Complete a sign-in after the provider has redirected back."""
-    provider = _provider(authenticator)
-    attempt = authenticator.attempts.come_back(request.cookies.get(authenticator.attempt_cookie, ""), state)
-    if attempt is None:
-        raise HTTPException(400, _LOST)
-    if not code:
-        # The provider's error message is not shown, since anyone can put text into such a link.
-        raise HTTPException(403, "the provider denied access; sign in again")
-    try:
-        person = provider.person(attempt, authenticator.back(request), code, iss)
-    except SignInRefusedError as error:
-        LOG.warning("sign-in refused: %s (%r)", error, error.__cause__)
-        raise HTTPException(403, str(error)) from None
-    answer = RedirectResponse(attempt.place, 303, _NO_STORE)
-    _end_session(request, authenticator)
-    authenticator.sign_in(request, answer, person)
-    authenticator.forget(answer, authenticator.attempt_cookie)
-    LOG.info("%s signed in", person.name)
-    return answer
-
-
-@router.post("/sign-out", response_model=SignedOut)
-def sign_out(request: Request, authenticator: RequestAuthenticator, user: Viewer) -> Response:
-    """End a session, and redirect to sign out at the provider as well.
-
-    The cookie and all copies of it become invalid, independent of the provider.
-    """
-    _end_session(request, authenticator)
-    LOG.info("%s signed out", user.name)
-    model = SignedOut(provider=_also_at_provider(request, authenticator))
-    if model.provider or wants_json(request):
-        answer = _confirm_sign_out(request, model, ANONYMOUS)
-    else:
-        answer = RedirectResponse("/sign-out/done", 303, _NO_STORE)
-    authenticator.forget(answer, authenticator.session_cookie)
-    return answer
-
-
-@router.get("/sign-out/done", response_model=SignedOut)
-def signed_out(request: Request) -> Response:
-    """Confirm that the user is signed out; the home page could sign the user in again immediately."""
-    return _confirm_sign_out(request, SignedOut(provider=""), current_user(request))
 
 
 @router.get("/users", response_model=Users)
@@ -234,16 +200,68 @@ def revoke(
     return done(request, "/users", _users(site, admin))
 
 
-@router.get("/me", response_model=Myself)
-def me(request: Request, user: Viewer) -> Response:
-    """Show the name and the role of the user of the request."""
-    model = Myself(
-        name=user.name,
-        role=cast("RoleName", user.role.title),
-        testbeds={testbed: cast("RoleName", role.title) for testbed, role in user.testbeds},
-        signed_in=user.signed_in,
+@router.post(_GRANTS, response_model=GrantEntry, status_code=201, openapi_extra=body_of(NewGrant))
+def grant_role(
+    request: Request,
+    site: Context,
+    admin: TestbedAdmin,
+    wanted: Annotated[NewGrant, Depends(parse_body(NewGrant))],
+) -> Response:
+    """Grant a role to a person or a group, on a testbed or on all testbeds."""
+    require_admin(admin, [wanted.testbed])
+    person = check_person(wanted.person)
+    testbeds = site.store.tiles.testbeds()
+    if wanted.testbed != ALL_TESTBEDS and wanted.testbed not in testbeds:
+        raise UsageError(f"the store has no runs of that testbed{nearest(wanted.testbed, testbeds)}")
+    added = site.store.grants.add(person, wanted.testbed, wanted.role, user=admin.name)
+    LOG.info("%s granted %s: %s", admin.name, person, added.description)
+    return done(request, _USERS, GrantEntry.of(added), status=201)
+
+
+@router.post(
+    f"{_GRANTS}/{{identity}}",
+    response_model=GrantEntry,
+    responses=_CONFLICT,
+    openapi_extra=body_of(ChangedGrant),
+)
+def change_role(
+    request: Request,
+    site: Context,
+    admin: TestbedAdmin,
+    identity: GrantIdentity,
+    wanted: Annotated[ChangedGrant, Depends(parse_body(ChangedGrant))],
+) -> Response:
+    """Change the role of a grant."""
+    _check_admin(site, admin, identity)
+    outcome = site.store.grants.edit(
+        identity,
+        wanted.role,
+        version=wanted.version,
+        user=admin.name,
+        is_last_admin_allowed=_has_other_admins(site),
     )
-    return page(request, "me.html", model, title="Your account", headers=_NO_STORE)
+    return _answer_edit(request, admin, identity, outcome)
+
+
+@router.post(
+    f"{_GRANTS}/{{identity}}/remove",
+    response_model=GrantEntry,
+    responses=_CONFLICT,
+    openapi_extra=body_of(RemovedGrant),
+)
+def remove_role(
+    request: Request,
+    site: Context,
+    admin: TestbedAdmin,
+    identity: GrantIdentity,
+    wanted: Annotated[RemovedGrant, Depends(parse_body(RemovedGrant))],
+) -> Response:
+    """Remove a grant; the activity log retains it."""
+    _check_admin(site, admin, identity)
+    outcome = site.store.grants.remove(
+        identity, version=wanted.version, user=admin.name, is_last_admin_allowed=_has_other_admins(site)
+    )
+    return _answer_edit(request, admin, identity, outcome)
 
 
 @router.get("/activity", response_model=ActivityLog)
@@ -274,35 +292,14 @@ def activity(  # noqa: PLR0917 - FastAPI passes each by name
     )
 
 
-def _confirm_sign_out(request: Request, model: SignedOut, user: User) -> Response:
-    # A refresh instead of a redirect: the form-action policy forbids redirects of forms to other sites.
-    onwards = {"Refresh": f"0; url={model.provider}"} if model.provider else {}
-    title = f"Signed {'in' if user.signed_in else 'out'}"
-    headers = {**_NO_STORE, **onwards}
-    return page(request, "signed-out.html", model, title=title, headers=headers, user=user)
+def check_person(text: str) -> str:
+    """Return the name of a person or a group.
 
-
-def _also_at_provider(request: Request, authenticator: Authenticator) -> str:
-    """Return the URL for signing out at the provider; empty if that is not needed or not possible."""
-    if authenticator.provider is None or identity_of(request).session is None:
-        return ""
-    try:
-        return authenticator.provider.address_after(authenticator.after(request))
-    except ServiceError as error:
-        LOG.warning("signed out here only: %s", error)
-        return ""
-
-
-def _provider(authenticator: Authenticator) -> Provider:
-    if authenticator.provider is None:
-        raise HTTPException(404, "signing in is not configured; dashboard.oidc_issuer is not set")
-    return authenticator.provider
-
-
-def _end_session(request: Request, authenticator: Authenticator) -> None:
-    session = identity_of(request).session
-    if session is not None:
-        authenticator.sessions.end([session.key])
+    :raises UsageError: if no person or group can have it.
+    """
+    if not is_name(text.removeprefix(GROUP)):
+        raise UsageError(f"{text[:100]!r} is not a name; write a name as on its page /me, or {GROUP}NAME")
+    return text
 
 
 def _users(site: AppContext, admin: User) -> Users:
@@ -329,3 +326,26 @@ def _entry(token: Token, now: datetime) -> TokenEntry:
         revoked_by=token.revoked_by,
         state="revoked" if token.revoked else "expired" if now >= token.expires else "valid",
     )
+
+
+def _check_admin(site: AppContext, admin: User, identity: int) -> None:
+    """Check that a user may change a grant; one that does not exist is reported later."""
+    found = site.store.grants.find(identity)
+    if found is not None:
+        require_admin(admin, [found.testbed])
+
+
+def _has_other_admins(site: AppContext) -> bool:
+    """Return whether the settings name admins, who remain if all grants are removed."""
+    return bool(site.settings.dashboard.admins)
+
+
+def _answer_edit(request: Request, admin: User, identity: int, outcome: EditResult[Grant]) -> Response:
+    now = outcome.now
+    if now is None:
+        raise HTTPException(404, f"nothing was changed: grant {identity} does not exist, or was removed")
+    if not outcome.is_done:
+        last = f"{now.granted_by} made {now.person} {now.description} at {now.granted:%Y-%m-%d %H:%M:%S} UTC"
+        raise HTTPException(409, f"nothing was changed: {last}, after you opened the page; reload it")
+    LOG.info("%s changed or removed the role of %s: %s", admin.name, now.person, now.description)
+    return done(request, _USERS, GrantEntry.of(now))
