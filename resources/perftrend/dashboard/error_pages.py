@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from perftrend.dashboard.auth import known_user
-from perftrend.dashboard.middleware.request_id import current_request_id
+from perftrend.dashboard.middleware.access_log import current_request_id
 from perftrend.dashboard.pages import page
 from perftrend.errors import (
     PerftrendError,

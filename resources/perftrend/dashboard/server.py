@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from perftrend.dashboard.auth import can_sign_in
-from perftrend.dashboard.middleware.request_id import current_request_id
+from perftrend.dashboard.middleware.access_log import current_request_id
 from perftrend.errors import EXIT_PASS, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
 

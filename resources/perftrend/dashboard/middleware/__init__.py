@@ -1,6 +1,6 @@
 """Middleware that every request passes before it is routed, outermost first.
 
-:class:`~perftrend.dashboard.middleware.access_log.AccessLog` writes the access log and counts requests,
+:class:`~perftrend.dashboard.middleware.access_log.AccessLog` logs and counts requests and gives them ids,
 :class:`~perftrend.dashboard.middleware.access_log.HeadRequests` answers HEAD as GET without a body,
 :class:`~perftrend.dashboard.middleware.security.SecurityHeaders` adds security headers,
 :class:`~perftrend.dashboard.middleware.security.TrustedHosts` rejects unknown host names,
