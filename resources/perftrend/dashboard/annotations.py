@@ -19,8 +19,8 @@ from perftrend.dashboard.formats import plain
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
+from perftrend.store.activity import EditResult
 from perftrend.store.annotations import Annotation, subject_of, validate_commit
-from perftrend.store.edits import EditResult
 from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import TileColumn
 

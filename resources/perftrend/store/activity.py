@@ -1,9 +1,14 @@
-"""The activity log of the dashboard: entries are added, never changed."""
+"""Edits of users: their results, and the activity log.
+
+An edit is made from a version, so that none overwrites the edit of another user. It is recorded in the log
+in the same transaction. Entries are added to the log, never changed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -12,6 +17,8 @@ from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import activity
 
 LONGEST_SUBJECT = 255
+
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +79,29 @@ class Activity:
             query = query.where(activity.c.number < before)
         with read_transaction(self._engine) as connection:
             return [ActivityEntry(**row) for row in connection.execute(query).mappings()]
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult(Generic[_Entry]):
+    """The result of an edit of one entry, such as an alert or an annotation."""
+
+    is_done: bool
+    now: _Entry | None
+    """The entry as it is now, or the deleted one; None if it does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkEditResult(Generic[_Entry]):
+    """The result of an edit that changes all the entries that it names, or none."""
+
+    now: tuple[_Entry, ...] = ()
+    """The entries as they are now."""
+    refused: tuple[_Entry, ...] = ()
+    """Those that another user has changed meanwhile, as they are now."""
+    gone: tuple[int, ...] = ()
+    """Those that do not exist."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the entries are now as the edit states."""
+        return not (self.refused or self.gone)

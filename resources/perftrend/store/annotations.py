@@ -19,9 +19,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.errors import UsageError
-from perftrend.store.activity import record
+from perftrend.store.activity import EditResult, record
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.edits import EditResult
 from perftrend.store.schema import annotated
 
 LONGEST_TEXT = 4000

@@ -20,10 +20,9 @@ from sqlalchemy.engine import Connection, Engine
 
 from perftrend.model import TraceKey
 from perftrend.store import clusterings
-from perftrend.store.activity import record
+from perftrend.store.activity import BulkEditResult, record
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.edits import BulkEditResult
 from perftrend.store.schema import clusters, renamed_traces, traces
 from perftrend.text import format_count
 

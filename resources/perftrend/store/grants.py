@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from perftrend.errors import UsageError
-from perftrend.store.activity import record
+from perftrend.store.activity import EditResult, record
 from perftrend.store.connection import alone, read_transaction, write_transaction
-from perftrend.store.edits import EditResult
 from perftrend.store.schema import grants
 
 ALL_TESTBEDS = ""

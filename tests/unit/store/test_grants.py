@@ -10,7 +10,7 @@ import pytest
 
 from perftrend.errors import UsageError
 from perftrend.store import Store
-from perftrend.store.edits import EditResult
+from perftrend.store.activity import EditResult
 from perftrend.store.grants import ALL_TESTBEDS, Grant
 
 

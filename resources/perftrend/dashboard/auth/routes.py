@@ -18,8 +18,7 @@ from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
-from perftrend.store.activity import ActivityEntry
-from perftrend.store.edits import EditResult
+from perftrend.store.activity import ActivityEntry, EditResult
 from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, subject_of
 from perftrend.store.tokens import Token
 

@@ -43,9 +43,9 @@ from perftrend.dashboard.clusters.views import (
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
+from perftrend.store.activity import BulkEditResult
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
-from perftrend.store.edits import BulkEditResult
 from perftrend.store.shortcuts import MOST_TRACES
 
 router = APIRouter()

@@ -29,8 +29,8 @@ from perftrend.dashboard.triage.dry_runs import DryRuns
 from perftrend.dashboard.triage.models import LARGEST_NUMBER
 from perftrend.dashboard.triage.notifications import delivery_problem, name_of
 from perftrend.errors import UsageError
+from perftrend.store.activity import EditResult
 from perftrend.store.alerts import Alert, Override, Rules
-from perftrend.store.edits import EditResult
 from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import StoredTrace
 

@@ -26,9 +26,9 @@ from perftrend.dashboard.triage.models import (
     Undo,
 )
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
+from perftrend.store.activity import BulkEditResult
 from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
 from perftrend.store.alerts.outbox import MOST_ATTEMPTS
-from perftrend.store.edits import BulkEditResult
 
 router = APIRouter()
 

@@ -15,12 +15,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
-from perftrend.store.activity import record
+from perftrend.store.activity import EditResult, record
 from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.edits import EditResult
 from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
 

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
-from perftrend.store.activity import record
+from perftrend.store.activity import BulkEditResult, record
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.edits import BulkEditResult
 from perftrend.store.result_expressions import current_hash
 from perftrend.store.schema import findings, item_alerts, items
 
