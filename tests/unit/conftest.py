@@ -21,7 +21,7 @@ from perftrend.builds import observation
 from perftrend.builds.observation import Gauges, Pulse
 from perftrend.store import store
 from perftrend.store.connection import engine_of
-from perftrend.store.upgrade import upgrade
+from perftrend.store.schema_version import upgrade
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,9 +13,9 @@ from perftrend.doctor import LONGEST_S
 from perftrend.doctor.check_results import Area, CheckResult
 from perftrend.errors import NewerStoreError, NoStoreError, StoreError, explain
 from perftrend.settings import Settings
-from perftrend.store import inspection
 from perftrend.store.connection import redact_password
 from perftrend.store.schema import HEAD
+from perftrend.store.schema_version import file_of, inspect
 
 _POSTGRESQL = ("postgresql://", "postgresql+psycopg://")
 
@@ -28,11 +28,11 @@ def check(settings: Settings) -> Iterator[CheckResult]:
         yield Area.STORE.fault("driver", "the driver of PostgreSQL is not installed", install)
         return
     try:
-        file = inspection.file_of(place)
+        file = file_of(place)
         if file:
             file.stat()
             yield _check_file(file)
-        state = inspection.inspect(place, timeout_s=LONGEST_S)
+        state = inspect(place, timeout_s=LONGEST_S)
     except FileNotFoundError as error:
         found = f"{error.filename} does not exist yet; {COMMAND} trending and {COMMAND} ingest create it"
         yield Area.STORE.ok("version", found)

@@ -44,7 +44,7 @@ from perftrend.store.schema import (
     trace_params,
     traces,
 )
-from perftrend.store.upgrade import MIGRATIONS, upgrade, version_of
+from perftrend.store.schema_version import MIGRATIONS, upgrade, version_of
 
 _UNFINISHED = ".unfinished"
 

@@ -20,7 +20,7 @@ from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection, maintenance
 from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import HEAD
-from perftrend.store.upgrade import MIGRATIONS
+from perftrend.store.schema_version import MIGRATIONS
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 PATCH_TEST = PatchTest("perftest", 5, "2n-clx", "a" * 40, "b" * 40, MOMENT, MOMENT, 1, change=1, patch_set=2)

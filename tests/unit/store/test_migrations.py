@@ -22,7 +22,7 @@ from perftrend.store import Store, connection
 from perftrend.store.requests import Request, RequestState
 from perftrend.store.rows import row_of_result
 from perftrend.store.schema import HEAD, metadata
-from perftrend.store.upgrade import MIGRATIONS, VERSION_TABLE
+from perftrend.store.schema_version import MIGRATIONS, VERSION_TABLE
 
 MOMENT = datetime(2026, 3, 2, 18, 0, 0, 5)  # noqa: DTZ001 - as the table keeps it
 RUN = Run(

@@ -18,7 +18,7 @@ from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.schema import HEAD
-from perftrend.store.upgrade import MIGRATIONS, VERSION_TABLE
+from perftrend.store.schema_version import MIGRATIONS, VERSION_TABLE
 
 pytestmark = pytest.mark.sqlite
 

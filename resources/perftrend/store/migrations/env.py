@@ -3,7 +3,7 @@
 from alembic import context
 
 from perftrend.store.schema import metadata
-from perftrend.store.upgrade import VERSION_TABLE
+from perftrend.store.schema_version import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -10,8 +10,8 @@ import pytest
 
 from perftrend.errors import StoreError
 from perftrend.store import Store
-from perftrend.store.inspection import StoreState, file_of, inspect
 from perftrend.store.schema import HEAD
+from perftrend.store.schema_version import StoreState, file_of, inspect
 
 
 @pytest.mark.parametrize("version", [HEAD, "0001"])
