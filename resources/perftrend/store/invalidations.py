@@ -1,9 +1,9 @@
 """Runs and results that a user marked as invalid, with reason, author and time.
 
 A mark applies to a whole run or to one of its results. While it exists, the results are excluded from trends,
-tiles, alerts and mails like other invalid results (:mod:`perftrend.store.result_expressions`). The
-measurement itself is not changed, so a mark can be removed. The tiles of the run's column are rebuilt in the
-same transaction. The activity log records each mark and its removal with the user.
+tiles, alerts and mails like other invalid results (:mod:`perftrend.store.rows`). The measurement itself is
+not changed, so a mark can be removed. The tiles of the run's column are rebuilt in the same transaction. The
+activity log records each mark and its removal with the user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Renames: a parameter of traces, such as their test, has a new value, and their history continues.
 
 A rename is stored once and applies wherever results are read
-(:mod:`perftrend.store.result_expressions`). Results stay under the former name, so a rename can be undone.
+(:mod:`perftrend.store.rows`). Results stay under the former name, so a rename can be undone.
 The transaction of a rename marks the tiles that it changes as not trusted. Readers use the results instead
 until these tiles are rebuilt.
 """

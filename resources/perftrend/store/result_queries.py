@@ -22,8 +22,7 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
 from perftrend.store.connection import read_transaction
-from perftrend.store.result_expressions import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of
-from perftrend.store.rows import unpack_samples
+from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of, unpack_samples
 from perftrend.store.schema import details, renamed_traces, results, runs, trace_params, traces
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)

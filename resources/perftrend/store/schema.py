@@ -162,7 +162,7 @@ renames = Table(
     sqlite_autoincrement=True,
 )
 
-# Derived from the renames and the traces; see perftrend.store.result_expressions.
+# Derived from the renames and the traces; see perftrend.store.rows.
 renamed_traces = Table(
     "renamed_traces",
     metadata,

@@ -20,7 +20,7 @@ from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.result_expressions import current_hash
+from perftrend.store.rows import current_hash
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
 
 ACTIONS = ("none", "mail", "gerrit", "webhook")

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import BulkEditResult, record
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.result_expressions import current_hash
+from perftrend.store.rows import current_hash
 from perftrend.store.schema import findings, item_alerts, items
 
 STATUSES = ("new", "ignored", "bug", "closed")

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import Better, Result, Run, Samples, TraceKey
 from perftrend.store import rows
-from perftrend.store.result_expressions import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of
+from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of
 from perftrend.store.schema import results, runs, traces
 from perftrend.store.tiles import blocks
 from perftrend.store.tiles.axes import Axis
