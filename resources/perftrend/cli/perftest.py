@@ -17,8 +17,8 @@ from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.revisions import ReviewedPatch, Revisions
 from perftrend.execution.scope import JobScope
-from perftrend.perftest import BuildSide, PatchComparison, PatchVerdict, Round, find_earlier_build, runner
-from perftrend.perftest.runner import PerftestPlan
+from perftrend.perftest import BuildSide, PatchVerdict, Round, runner
+from perftrend.perftest.runner import PatchComparison, PerftestPlan, find_earlier_build
 from perftrend.report import gerrit_post
 from perftrend.report import perftest as report
 from perftrend.report.mails import job_mails

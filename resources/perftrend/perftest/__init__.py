@@ -4,7 +4,6 @@ The functions that make and measure a build are injected. ``measure_rounds`` run
 returns the verdict after each block of them.
 """
 
-from perftrend.perftest.record import PatchComparison, find_earlier_build
 from perftrend.perftest.verdict import (
     Broken,
     BuildSide,
@@ -24,7 +23,6 @@ __all__ = [
     "Broken",
     "BuildSide",
     "Measure",
-    "PatchComparison",
     "PatchCriteria",
     "PatchFinding",
     "PatchTestResults",
@@ -32,7 +30,6 @@ __all__ = [
     "PatchVerdict",
     "Round",
     "collect_results",
-    "find_earlier_build",
     "judge",
     "measure_rounds",
 ]

@@ -1,4 +1,7 @@
-"""The rounds of a per-patch test: build both commits, lock the testbed, run the suites, find the verdict."""
+"""The rounds of a per-patch test: build both commits, lock the testbed, run the suites, find the verdict.
+
+The request is stored alongside the rounds, so that a killed job resumes it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,92 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+import pydantic
+
 from perftrend import console
 from perftrend.builds import Builds, BuiltCommit
-from perftrend.errors import BuildError
+from perftrend.errors import ArchiveError, BuildError, UsageError
 from perftrend.execution import build_measurement
 from perftrend.execution.build_measurement import BuildMeasurements
+from perftrend.files import write_whole
 from perftrend.measure.specification import Specification
 from perftrend.model import BuildMeasurement, TraceKey
 from perftrend.perftest import Broken, BuildSide, PatchCriteria, PatchVerdict, Round, judge, measure_rounds
 from perftrend.settings import Settings
 
+FILE = "asked.json"
+"""The file with the request, in the folder of a build."""
+
 InProgress: TypeAlias = Callable[[PatchVerdict, Sequence[Round]], None]
+
+
+@pydantic.dataclasses.dataclass(frozen=True, slots=True, config=pydantic.ConfigDict(extra="forbid"))
+class PatchComparison:
+    """What is compared, where and by which tests: rounds of other requests do not count."""
+
+    testbed: str
+    parent: str
+    """The whole hash of the patch's parent commit."""
+    patch: str
+    """The whole hash of the patch set's commit."""
+    tests: tuple[str, ...]
+    """By name, in order."""
+    how: dict[str, str]
+    """Everything else that changes the values: the profile, durations, options of the device."""
+    change: int | None = None
+    """Number of the change in Gerrit, if it is one."""
+    patch_set: int | None = None
+    request: str = field(default="", compare=False)
+    """An identifier of the comment with the request; empty without a comment."""
+
+    def save(self, folder: Path) -> None:
+        """Store the request, or check that it equals the stored one.
+
+        :param folder: the folder of the build in the archive.
+        :raises UsageError: if it contains rounds of another request.
+        """
+        earlier = read_comparison(folder)
+        if earlier is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / FILE, _ADAPTER.dump_json(self, indent=1))
+        elif earlier != self:
+            differing = next(name for name in self.__slots__ if getattr(earlier, name) != getattr(self, name))
+            raise UsageError(
+                f"{folder} contains rounds of another comparison ({differing} differs); "
+                "remove it or use another number"
+            )
+
+
+_ADAPTER = pydantic.TypeAdapter(PatchComparison)
+
+
+def find_earlier_build(folder: Path, comparison: PatchComparison) -> int | None:
+    """Return the newest build that the same request has begun with the same comparison; None if none.
+
+    A request is started again only if its job was killed.
+
+    :param folder: the folder of the job in the archive.
+    """
+    if not comparison.request:
+        return None
+    builds = (int(entry.name) for entry in folder.glob("[0-9]*") if entry.name.isdecimal())
+    return next(
+        (each for each in sorted(builds, reverse=True) if _is_of(comparison, folder / str(each))), None
+    )
+
+
+def read_comparison(folder: Path) -> PatchComparison | None:
+    """Return the request of a build; None if it has not begun.
+
+    :raises ArchiveError: if the file cannot be read or is not valid.
+    """
+    file = folder / FILE
+    try:
+        return _ADAPTER.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, pydantic.ValidationError):
+        raise ArchiveError(f"{file} is not a valid request; remove {folder}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +157,14 @@ def compare(
         if log.is_file():
             shutil.copyfile(log, plan.folder / f"{error.broken.side}.{log.name}")
         return PatchVerdict(broken=error.broken), ()
+
+
+def _is_of(comparison: PatchComparison, folder: Path) -> bool:
+    try:
+        earlier = read_comparison(folder)
+    except ArchiveError:
+        return False
+    return earlier is not None and (earlier, earlier.request) == (comparison, comparison.request)
 
 
 def _measure_rounds(

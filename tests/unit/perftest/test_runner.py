@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import ArchiveError, UsageError
-from perftrend.perftest import PatchComparison, find_earlier_build
-from perftrend.perftest.record import FILE, read
+from perftrend.perftest.runner import FILE, PatchComparison, find_earlier_build, read_comparison
 
 ASKED = PatchComparison("1n-veth", "a" * 40, "b" * 40, ("one", "two"), {"profile": "command 12"}, 7, 2)
 
@@ -20,7 +19,7 @@ def test_same_question_may_be_asked_again(tmp_path: Path) -> None:
     ASKED.save(folder)
     ASKED.save(folder)
 
-    assert ASKED == read(folder)
+    assert ASKED == read_comparison(folder)
     assert [FILE] == [entry.name for entry in folder.iterdir()]
 
 
@@ -32,7 +31,7 @@ def test_rounds_of_another_question_do_not_count(name: str, value: object, tmp_p
 
     with pytest.raises(UsageError, match=rf"rounds of another comparison \({name} differs\)"):
         replace(ASKED, **{name: value}).save(tmp_path)
-    assert ASKED == read(tmp_path)
+    assert ASKED == read_comparison(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1", '{"testbed": 1}'])
@@ -40,11 +39,11 @@ def test_damaged_record_is_told_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
 
     with pytest.raises(ArchiveError, match=r"asked\.json is not a valid request"):
-        read(tmp_path)
+        read_comparison(tmp_path)
 
 
 def test_build_that_has_not_begun_was_asked_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path) is None
+    assert read_comparison(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -76,4 +75,4 @@ def test_who_asks_does_not_change_the_question(tmp_path: Path) -> None:
 
     replace(ASKED, request="r1").save(tmp_path)
 
-    assert (ASKED, "") == ((kept := read(tmp_path)), kept.request if kept else None)
+    assert (ASKED, "") == ((kept := read_comparison(tmp_path)), kept.request if kept else None)
