@@ -35,7 +35,7 @@ from perftrend.bisect.session import state_of
 from perftrend.builds import BackgroundBuilds, Builds
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope
-from perftrend.execution.known_noise import read_deviations
+from perftrend.execution.build_measurement import read_deviations
 from perftrend.execution.scope import JobScope
 from perftrend.files import acquire_lock, write_whole
 from perftrend.model import BuildMeasurement, TraceKey

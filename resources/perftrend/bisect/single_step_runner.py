@@ -20,8 +20,7 @@ from perftrend.bisect.single_step import CommitSide, SideVerdict, judge
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope
-from perftrend.execution.build_measurement import BuildMeasurements
-from perftrend.execution.known_noise import read_deviations
+from perftrend.execution.build_measurement import BuildMeasurements, read_deviations
 from perftrend.execution.scope import JobScope
 from perftrend.files import hold_lock, write_whole
 from perftrend.model import TraceKey

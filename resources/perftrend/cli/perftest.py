@@ -13,8 +13,8 @@ from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
 from perftrend.execution import admission, build_measurement, revisions, scope
+from perftrend.execution.build_measurement import read_deviations
 from perftrend.execution.job_request import JobRequest, read_request
-from perftrend.execution.known_noise import read_deviations
 from perftrend.execution.revisions import ReviewedPatch, Revisions
 from perftrend.execution.scope import JobScope
 from perftrend.perftest import BuildSide, PatchVerdict, Round, runner

@@ -4,6 +4,8 @@ The chosen suites, run once on one build, give one ``BuildMeasurement``. Each me
 own, with all output of Robot Framework and with the results. The folder gets its name when it is complete, so
 that a job that was killed and is started again reads the existing measurements and makes only the missing
 ones.
+
+How much runs of a test differ while nothing changes is known from the history in the store.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend import console
+from perftrend.analysis import noise, partition
 from perftrend.archive import Output
 from perftrend.archive.ingestion import OUTPUT, without_doubles
 from perftrend.builds import Builds, BuiltCommit
@@ -26,7 +29,7 @@ from perftrend.execution import robot, selection
 from perftrend.execution.robot import LockReference, run_suites, stage_folder
 from perftrend.measure import lock
 from perftrend.measure.specification import Specification
-from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Status, TraceKey
+from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Series, Status, TraceKey
 from perftrend.settings import Settings
 
 RECORD = "measured.json"
@@ -36,6 +39,8 @@ RECORD = "measured.json"
 _MEASURED = TypeAdapter(BuildMeasurement)
 _LAST_LINES = 5
 _ATTEMPTS = 3
+_FEWEST_RUNS = 10
+"""Fewer runs carry less information about the noise than the rounds themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +264,36 @@ def lock_testbed(
             names,
         )
         yield BuildMeasurements(product, suites, folder)
+
+
+def read_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, str]) -> dict[str, float]:
+    """Return the standard deviation between runs in per cent, by test, for those with a history.
+
+    A store that does not exist is not created.
+
+    :raises StoreError: if the store cannot be read.
+    """
+    if not names:
+        return {}
+    from perftrend.store import Store  # noqa: PLC0415 - a command of a profile needs no database
+
+    if not Store.may_be_there(settings.store):
+        return {}
+    with Store.open(settings.store) as store:
+        current = store.renames.names().current
+        names = {current(key): name for key, name in names.items()}
+        history = store.series(testbed, last=settings.analysis.history, keys=names)
+    return dict(_deviations(history, names, settings.analysis.formula))
+
+
+def _deviations(
+    history: list[Series], names: Mapping[TraceKey, str], formula: str
+) -> Iterator[tuple[str, float]]:
+    for series in history:
+        if series.key not in names:
+            continue
+        groups = partition(series.samples, formula=formula).groups
+        found = noise([result.samples if result.usable else () for result in series.results], groups)
+        level = groups[-1].mean if groups else 0.0
+        if found.runs >= _FEWEST_RUNS and level > 0 and found.between > 0:
+            yield names[series.key], 100 * found.between / level

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftrend.execution.known_noise import read_deviations
+from perftrend.execution.build_measurement import read_deviations
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
