@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Outcome, Run, Verdict
-from perftrend.text import NOTHING, decimals_of_rates, format_count, natural_key, percent, plain
+from perftrend.text import NOTHING, decimals_of_rates, format_count, line, natural_key, percent, plain
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -109,20 +109,16 @@ def _row(verdict: Verdict, decimals: int) -> VerdictRow:
     parameters = verdict.series.key.as_dict()
     return VerdictRow(
         verdict=verdict,
-        test=_line(parameters.get("test", str(verdict.series.key))),
-        suite=_line(parameters.get("suite", "")),
-        frame=_line(parameters.get("frame", NOTHING)),
-        metric=_line(parameters.get("metric", NOTHING)).upper(),
+        # A name with a line break would look like a row of its own.
+        test=line(parameters.get("test", str(verdict.series.key))),
+        suite=line(parameters.get("suite", "")),
+        frame=line(parameters.get("frame", NOTHING)),
+        metric=line(parameters.get("metric", NOTHING)).upper(),
         trend=_trend(verdict, decimals),
         runs=str(verdict.runs) if verdict.runs else NOTHING,
         change=percent(verdict.long_term_change),
         reason=plain(verdict.reason).strip(),
     )
-
-
-def _line(text: str) -> str:
-    """Return a name on one line, so that it cannot look like a row of its own."""
-    return " ".join(plain(text).split())
 
 
 def _trend(verdict: Verdict, decimals: int) -> str:
