@@ -7,7 +7,7 @@ The model under ``compare`` also serves ranges of commits: ``levels`` converts o
 excludes far-off observations, and ``predict`` predicts one more observation.
 """
 
-from perftrend.analysis.comparison.decide import Comparison, Conclusion, DecisionRule, compare
+from perftrend.analysis.comparison.decision import Comparison, Conclusion, DecisionRule, compare
 from perftrend.analysis.comparison.distributions import FarOff, Mixture, NoiseGrid, Sizes
 from perftrend.analysis.comparison.estimation import Layouts, fit_without_outliers
 from perftrend.analysis.comparison.model import Model, Prediction, best_point, predict, two_steps

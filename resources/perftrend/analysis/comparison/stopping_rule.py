@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from perftrend.analysis.comparison.decide import HANDICAP, Comparison, Conclusion
+from perftrend.analysis.comparison.decision import HANDICAP, Comparison, Conclusion
 
 CHANCE = 0.05
 """The probability of a verdict up to which further rounds are not worthwhile."""
