@@ -24,7 +24,7 @@ from perftrend.analysis.alerts.findings import (
     match_known,
 )
 from perftrend.analysis.alerts.history import (
-    DryRunResult,
+    FindingRule,
     NightReport,
     TraceHistory,
     find_measuring_jobs,
@@ -37,11 +37,11 @@ __all__ = [
     "METHODS",
     "ChangeSize",
     "Detector",
-    "DryRunResult",
     "Finding",
     "FindingGroup",
     "FindingKind",
     "FindingMatches",
+    "FindingRule",
     "KnownFinding",
     "MeasuredCommit",
     "NightReport",

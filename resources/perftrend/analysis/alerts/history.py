@@ -190,8 +190,8 @@ def _do_nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRunResult:
-    """The parameters of a dry run."""
+class FindingRule:
+    """What of the history is reported as a finding."""
 
     detector: Detector
     threshold: Threshold
@@ -250,7 +250,7 @@ class NightReport:
 
 
 def replay_nights(
-    rehearsal: DryRunResult, history: TraceHistory, *, nights: int, between: Between = _do_nothing
+    rule: FindingRule, history: TraceHistory, *, nights: int, between: Between = _do_nothing
 ) -> Iterator[NightReport]:
     """Yield the reports of the newest nights, the oldest first.
 
@@ -262,8 +262,8 @@ def replay_nights(
         now = history.until(columns)
         night = match_findings(
             tuple(memory.values()),
-            tuple(rehearsal.find(now, between=between)),
-            is_new=partial(rehearsal.is_news, places=now.places),
+            tuple(rule.find(now, between=between)),
+            is_new=partial(rule.is_news, places=now.places),
             was_looked_at=now.reach().has,
         )
         yield _report_night(now.places[-1], night, memory)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.alerts import (
     Detector,
-    DryRunResult,
     Finding,
     FindingKind,
+    FindingRule,
     KnownFinding,
     MeasuredCommit,
     SuspectRange,
@@ -48,15 +48,15 @@ class TestbedAlert:
     """An alert on a testbed."""
 
     alert: Alert
-    rehearsal: DryRunResult
+    rule: FindingRule
     rows: NDArray[np.intp]
     """Indices of its traces among those of the testbed, ascending."""
 
     @property
     def kinds(self) -> frozenset[FindingKind]:
         """Kinds of findings that it searches for in traces."""
-        silence = frozenset({FindingKind.SILENCE}) if self.rehearsal.silent_runs else frozenset[FindingKind]()
-        return self.rehearsal.kinds | silence
+        silence = frozenset({FindingKind.SILENCE}) if self.rule.silent_runs else frozenset[FindingKind]()
+        return self.rule.kinds | silence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,9 +87,7 @@ class ScanResult:
 
     def tellers(self, finding: Finding, alerts: frozenset[int]) -> frozenset[int]:
         """Return the alerts that report a finding as new."""
-        return frozenset(
-            each for each in alerts if self.watches[each].rehearsal.is_news(finding, self.places)
-        )
+        return frozenset(each for each in alerts if self.watches[each].rule.is_news(finding, self.places))
 
 
 def detector_of(rules: Rules, *, outliers: bool) -> Detector:
@@ -97,9 +95,7 @@ def detector_of(rules: Rules, *, outliers: bool) -> Detector:
     return Detector(**{**rules.detector, "outliers": outliers})
 
 
-def rehearsal_of(
-    rules: Rules, overrides: Sequence[Override], *, outliers: bool, now: datetime
-) -> DryRunResult:
+def rule_of(rules: Rules, overrides: Sequence[Override], *, outliers: bool, now: datetime) -> FindingRule:
     """Return the search of an alert, with the overrides that are in effect."""
     thresholds: dict[str, Threshold | None] = {}
     for each in overrides:
@@ -107,7 +103,7 @@ def rehearsal_of(
         change = rules.change if each.change is None else each.change
         confidence = rules.confidence if each.confidence is None else each.confidence
         thresholds[each.trace] = None if mute else Threshold(change, confidence)
-    return DryRunResult(
+    return FindingRule(
         detector=detector_of(rules, outliers=outliers),
         threshold=Threshold(rules.change, rules.confidence),
         kinds=_KINDS[rules.direction],
@@ -140,11 +136,11 @@ def watches_of(
         try:
             chosen = table.rows(_without_experiments(parse(alert.rules.query)))
             _, rows, _ = np.intersect1d(among, chosen, assume_unique=True, return_indices=True)
-            rehearsal = rehearsal_of(alert.rules, own, outliers=outliers, now=now)
+            rule = rule_of(alert.rules, own, outliers=outliers, now=now)
         except (PerftrendError, TypeError):
             continue
         if rows.size:
-            found.append(TestbedAlert(alert, rehearsal, rows))
+            found.append(TestbedAlert(alert, rule, rows))
     return found
 
 
@@ -171,7 +167,7 @@ def look(
     :param give_way: called between two traces.
     """
     wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
-    longest = max(watch.rehearsal.detector.history for watch in watches)
+    longest = max(watch.rule.detector.history for watch in watches)
     found: list[tuple[int, Finding]] = []
     is_watched = np.zeros((len(watches), len(traces)), dtype=np.bool_)
     for watched, watch in zip(is_watched, watches, strict=True):
@@ -186,9 +182,9 @@ def look(
         history = history_of(store, axis, [traces[row] for row in rows], last=longest)
         places = history.places
         for watched, watch in zip(is_watched, watches, strict=True):
-            own = part(history, np.flatnonzero(watched[rows]), watch.rehearsal.detector.history)
+            own = part(history, np.flatnonzero(watched[rows]), watch.rule.detector.history)
             number = watch.alert.identity
-            found += [(number, finding) for finding in watch.rehearsal.find(own, between=give_way)]
+            found += [(number, finding) for finding in watch.rule.find(own, between=give_way)]
             has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
             has_value |= np.isfinite(own.values).any(axis=0)
             jobs_at[number] = own.jobs

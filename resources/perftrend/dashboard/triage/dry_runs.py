@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perftrend.analysis.alerts import DryRunResult, NightReport, replay_nights
+from perftrend.analysis.alerts import FindingRule, NightReport, replay_nights
 from perftrend.analysis.alerts.findings import largest
 from perftrend.dashboard.background import defect
 from perftrend.dashboard.context import AppContext
@@ -83,17 +83,15 @@ class DryRuns:
             while len(self._runs) > _MOST_RUNS:
                 self._runs.popitem(last=False)
         work = threading.Thread(
-            target=self._work, args=(site, watch.rehearsal, chosen, run), daemon=True, name="dry run"
+            target=self._work, args=(site, watch.rule, chosen, run), daemon=True, name="dry run"
         )
         work.start()
         return run
 
-    def _work(
-        self, site: AppContext, rehearsal: DryRunResult, traces: list[StoredTrace], run: DryRun
-    ) -> None:
+    def _work(self, site: AppContext, rule: FindingRule, traces: list[StoredTrace], run: DryRun) -> None:
         with self._turn:
             try:
-                self._rehearse(site, rehearsal, traces, run)
+                self._replay(site, rule, traces, run)
             except StoreError:
                 self._note(run, state="failed", error="the database cannot be reached; try again later")
             except (PerftrendError, MemoryError) as error:
@@ -104,17 +102,13 @@ class DryRuns:
                 message = f"{defect(error)}; see the log of the dashboard"
                 self._note(run, state="failed", error=message)
 
-    def _rehearse(
-        self, site: AppContext, rehearsal: DryRunResult, traces: list[StoredTrace], run: DryRun
-    ) -> None:
+    def _replay(self, site: AppContext, rule: FindingRule, traces: list[StoredTrace], run: DryRun) -> None:
         self._note(run, state="running")
         axis = site.store.tiles.axis(run.testbed)
-        history = history_of(site.store, axis, traces, last=rehearsal.detector.history + run.nights)
+        history = history_of(site.store, axis, traces, last=rule.detector.history + run.nights)
         named = {trace.hash: name_of(trace.key) for trace in traces}
         views: list[NightView] = []
-        nights = replay_nights(
-            rehearsal, history, nights=run.nights, between=site.traffic.give_way_callback()
-        )
+        nights = replay_nights(rule, history, nights=run.nights, between=site.traffic.give_way_callback())
         for number, night in enumerate(nights, 1):
             if night.new or night.closed or night.joined:
                 views.append(_view(night, named))

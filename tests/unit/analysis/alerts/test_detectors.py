@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from perftrend.analysis import Criteria
 from perftrend.analysis.alerts import (
     Detector,
-    DryRunResult,
     Finding,
     FindingKind,
+    FindingRule,
     MeasuredCommit,
     SuspectRange,
     Threshold,
@@ -207,7 +207,7 @@ def test_trace_is_silent_after_as_many_runs_without_a_value(there: list[bool], r
     assert (since is not None and since >= runs) == bool(found)
 
 
-REHEARSAL = DryRunResult(
+RULE = FindingRule(
     Detector(),
     Threshold(0.03),
     frozenset({FindingKind.REGRESSION, FindingKind.PROGRESSION}),
@@ -216,10 +216,8 @@ REHEARSAL = DryRunResult(
 )
 
 
-def test_rehearsal_tells_each_change_once_and_not_before_it_happened() -> None:
-    nights = list(
-        replay_nights(REHEARSAL, history(stepped(-0.1), stepped(-0.08, seed=2), stepped(0)), nights=30)
-    )
+def test_replay_tells_each_change_once_and_not_before_it_happened() -> None:
+    nights = list(replay_nights(RULE, history(stepped(-0.1), stepped(-0.08, seed=2), stepped(0)), nights=30))
 
     told = [(night.night, len(findings)) for night in nights for _, findings in night.new]
     assert 30 == len(nights)
@@ -227,28 +225,26 @@ def test_rehearsal_tells_each_change_once_and_not_before_it_happened() -> None:
     assert min(night for night, _ in told) >= place(40)
 
 
-def test_rehearsal_tells_silence_on_the_night_that_makes_it_one() -> None:
+def test_replay_tells_silence_on_the_night_that_makes_it_one() -> None:
     samples = stepped(0.0)
     samples[50:53] = np.nan
 
-    nights = list(replay_nights(REHEARSAL, history(samples, stepped(0.0)), nights=20))
+    nights = list(replay_nights(RULE, history(samples, stepped(0.0)), nights=20))
 
     assert [place(52)] == [night.night for night in nights if night.new]
     assert [place(53)] == [night.night for night in nights if night.closed]
 
 
-def test_rehearsal_knows_nothing_of_later_nights() -> None:
+def test_replay_knows_nothing_of_later_nights() -> None:
     """What a night says does not depend on how many nights follow it."""
     whole = history(stepped(-0.1), stepped(0.05, at=50, seed=3))
-    known = [(night.night, night.new) for night in replay_nights(REHEARSAL, whole, nights=60)][:55]
+    known = [(night.night, night.new) for night in replay_nights(RULE, whole, nights=60)][:55]
 
-    assert known == [
-        (night.night, night.new) for night in replay_nights(REHEARSAL, whole.until(55), nights=55)
-    ]
+    assert known == [(night.night, night.new) for night in replay_nights(RULE, whole.until(55), nights=55)]
 
 
 def test_mute_trace_is_not_told() -> None:
-    mute = DryRunResult(Detector(), Threshold(0.03), REHEARSAL.kinds, 30, thresholds={"t0": None})
+    mute = FindingRule(Detector(), Threshold(0.03), RULE.kinds, 30, thresholds={"t0": None})
 
     assert not any(night.new for night in replay_nights(mute, history(stepped(-0.1)), nights=30))
 
@@ -259,7 +255,7 @@ def test_commit_that_makes_thirty_noisy_tests_worse_is_one_item() -> None:
     for row in rows:
         row[60:] *= 0.95
 
-    nights = list(replay_nights(REHEARSAL, history(*rows), nights=25))
+    nights = list(replay_nights(RULE, history(*rows), nights=25))
 
     (found,) = [findings for night in nights for _, findings in night.new]
     assert 30 == len(found) + sum(night.joined for night in nights)
