@@ -428,10 +428,12 @@ def test_two_listeners_of_one_database_start_each_job_once_though_one_is_killed(
         until(lambda: second.health()["serving"])
         until(lambda: [each in BEGUN for each in second.states()] == [True] * comments, 6 * comments)
         until(lambda: len(answers(gerrit, pushed)) == comments, 6 * comments)
+        jenkins = Jenkins(jenkins_server.url)
+        until(lambda: not jenkins.queue(job), 6 * comments)
 
         builds = [
             each
-            for each in Jenkins(jenkins_server.url).builds(job)
+            for each in jenkins.builds(job)
             if each.parameters["GERRIT_CHANGE_NUMBER"] == str(pushed.number)
         ]
         assert comments == len(builds) == len({each.parameters["GERRIT_EVENT_HASH"] for each in builds})
