@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
@@ -35,6 +36,17 @@ def job_name(request: Request) -> str:
     return _JOB_NAMES[request.job].format(request.testbed)
 
 
+@contextmanager
+def _rejected_if_refused() -> Iterator[None]:
+    """Reject the request if Jenkins refuses what it needs; any other failure may be temporary."""
+    try:
+        yield
+    except (UsageError, RefusedError) as error:
+        if isinstance(error, RefusedError) and error.status not in _REFUSALS:
+            raise
+        raise RequestRejectedError(str(error)) from None
+
+
 class JenkinsRunner:
     """Starts builds, and finds them by the key of their request."""
 
@@ -48,16 +60,10 @@ class JenkinsRunner:
 
     def begin(self, request: Request, *, is_new: bool) -> str:
         """Start a build, unless a build of the request exists; it is only searched if ``is_new`` is False."""
-        try:
+        with _rejected_if_refused():
             if not is_new and (found := self._find_builds(request)):
                 return _address(found)
             self._jenkins.start(job_name(request), parameters(request))
-        except UsageError as error:
-            raise RequestRejectedError(str(error)) from None
-        except RefusedError as error:
-            if error.status not in _REFUSALS:
-                raise
-            raise RequestRejectedError(str(error)) from None
         return ""
 
     def link(self, request: Request) -> str:
@@ -72,12 +78,8 @@ class JenkinsRunner:
         """Remove the build of a request from the queue, or abort it."""
         if request.decided is None:
             return CancelResult.NEVER_BEGAN
-        try:
+        with _rejected_if_refused():
             return self._cancel(request, self._find_builds(request))
-        except (UsageError, RefusedError) as error:
-            if isinstance(error, RefusedError) and error.status not in _REFUSALS:
-                raise
-            raise RequestRejectedError(str(error)) from None
 
     def _cancel(self, request: Request, found: Sequence[QueueItem | JenkinsBuild]) -> CancelResult:
         builds = [each for each in found if isinstance(each, JenkinsBuild)]

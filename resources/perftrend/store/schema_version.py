@@ -32,6 +32,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 VERSION_TABLE = "perftrend_version"
 """The table in which Alembic stores the schema version of the database."""
+_QUERY_VERSION = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
 _RIGHTS = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 
 
@@ -67,9 +68,8 @@ def version_of(engine: Engine, name: str) -> str:
 
 def has_newest_version(engine: Engine) -> bool:
     """Return whether the database still has the schema of this version; another process may migrate it."""
-    query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
     with read_transaction(engine) as connection:
-        return str(connection.execute(query).scalar()) == HEAD
+        return str(connection.execute(_QUERY_VERSION).scalar()) == HEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,7 @@ def _version_in(connection: Connection, name: str) -> str:
                 f"store {name}: it contains tables of another program, such as {tables[0]}; name another one"
             )
         return ""
-    query = sa.text(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant name
-    version = connection.execute(query).scalar_one()
+    version = connection.execute(_QUERY_VERSION).scalar_one()
     if version > HEAD:
         raise NewerStoreError(
             f"store {name}: it has version {version}, newer than {HEAD} of this perftrend; upgrade perftrend"
