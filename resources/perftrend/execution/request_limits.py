@@ -18,16 +18,12 @@ from datetime import UTC, datetime, timedelta
 from perftrend.execution.estimate import format_duration
 from perftrend.execution.request_validation import LimitExceeded
 from perftrend.settings import GerritSettings
-from perftrend.store.requests import JOBS, Request, RequestState
+from perftrend.store.requests import IN_JENKINS, JOBS, LOCAL, Request, RequestState
 from perftrend.text import format_count
 
 _DAY = timedelta(days=1)
 _HOUR_S = 3600
 _STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED, RequestState.DONE)
-_LOCAL = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
-"""States of jobs whose end is always recorded."""
-_REMOTE = (RequestState.STARTED, RequestState.ADMITTED)
-"""States of jobs whose end is not recorded if Jenkins or the job was killed."""
 
 
 def beyond_count(of_person: Iterable[Request], *, most: int, starts: bool, now: datetime) -> str:
@@ -104,12 +100,12 @@ def backlog_s(jobs: Iterable[Request], now: datetime) -> float:
     has ended.
     """
     left = list(jobs)
-    remote = [(each.decided, each) for each in left if each.state in _REMOTE and each.decided]
+    remote = [(each.decided, each) for each in left if each.state in IN_JENKINS and each.decided]
     end = datetime.min.replace(tzinfo=UTC)
     for decided, job in sorted(remote, key=lambda each: each[0]):
         begin = job.began or max(end, decided)
         end = max(end, begin + timedelta(seconds=job.estimated_s or 0.0))
-    local_s = sum(_left_s(each, now) for each in left if each.state in _LOCAL)
+    local_s = sum(_left_s(each, now) for each in left if each.state in LOCAL)
     return max(0.0, (end - now).total_seconds()) + local_s
 
 

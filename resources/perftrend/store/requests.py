@@ -67,9 +67,11 @@ JOBS = (
     RequestState.CANCELLED,
 )
 """States of requests that have started a job, or are about to."""
-_IN_JENKINS = (RequestState.STARTED, RequestState.ADMITTED)
+LOCAL = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
+"""States of jobs whose end is always recorded."""
+IN_JENKINS = (RequestState.STARTED, RequestState.ADMITTED)
+"""States of jobs whose end is not recorded if Jenkins or the job was killed."""
 _LONGEST_JOB = timedelta(weeks=2)
-_UNFINISHED = (RequestState.CLAIMED, RequestState.WAITING, RequestState.RUNNING)
 
 ACTIVE = (
     RequestState.SEEN,
@@ -206,7 +208,7 @@ class Requests:
         """
         same = (requests.c.change == request.change) | (requests.c.account == request.account)
         here = requests.c.testbed == request.testbed
-        unfinished = here & requests.c.state.in_(_UNFINISHED)
+        unfinished = here & requests.c.state.in_(LOCAL)
         relevant = ((same | here) & (requests.c.decided >= since)) | unfinished
         with write_transaction(self._engine) as connection:
             alone(connection, "requests")
@@ -267,7 +269,7 @@ class Requests:
 
     def end_old(self, now: datetime) -> None:
         """Record that the jobs that were started in Jenkins two weeks before a moment have ended."""
-        is_old = requests.c.state.in_(_IN_JENKINS) & (requests.c.decided < now - _LONGEST_JOB)
+        is_old = requests.c.state.in_(IN_JENKINS) & (requests.c.decided < now - _LONGEST_JOB)
         with write_transaction(self._engine) as connection:
             connection.execute(sa.update(requests).where(is_old).values(state=RequestState.ENDED))
 
