@@ -27,7 +27,7 @@ from tests.unit.dashboard.conftest import RUNS, commit
 ALL_MRR = "/?q=metric=mrr"
 DRAWN = "#plot .main-svg"
 CLICKS = 3
-"""How often a point is clicked: if the page moves at that moment, the click is beside the point."""
+"""How often a point is clicked: a browser without a free core may lose a click."""
 WEBGL = ["--use-angle=swiftshader-webgl", "--ignore-gpu-blocklist"]
 """Lets Chromium draw by WebGL where there is no graphics card."""
 
