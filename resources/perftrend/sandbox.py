@@ -209,7 +209,7 @@ def find_launcher() -> str:
         if not shutil.which(launcher[0]):
             reasons.append(f"{name} is not installed (Debian: apt-get install {name})")
         elif reason := _failure_of(launcher):
-            reasons.append(f"{name}: {reason}")
+            reasons.append(reason)  # it begins with the name of the program
         else:
             return name
     raise TestbedError(f"this machine does not permit namespaces ({'; '.join(reasons)})")
@@ -233,7 +233,7 @@ def _failure_of(launcher: Sequence[str]) -> str:
     )
     if done.returncode == 0:
         return ""
-    lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+    lines = done.stderr.strip().splitlines() or [f"{launcher[0]} ended with {done.returncode}"]
     return lines[-1][:200]
 
 
