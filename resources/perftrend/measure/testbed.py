@@ -100,6 +100,10 @@ class Testbed:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
         self.device.check({**self.spec.device.options, **self._user_options})
 
+    def lacks(self, options: Mapping[str, str]) -> str:
+        """Return why the device cannot run a test with these options; empty if it can."""
+        return self.device.lacks({**self.spec.device.options, **options, **self._user_options})
+
     def start_device(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device with a test's options, which the user's options override."""
         self._options = {**self.spec.device.options, **options, **self._user_options}

@@ -93,6 +93,9 @@ class Device:
             if name == "acl_rulez":
                 raise SettingsError(f"no option {name!r}{errors.nearest(name, ['acl_rules'])}")
 
+    def lacks(self, options: dict[str, str]) -> str:
+        return "it has no access lists" if options.get("acl_rules", "0") != "0" else ""
+
     def start(self, options: dict[str, str]) -> None:
         STORY.append("device start")
         self.options = dict(options)
@@ -221,6 +224,11 @@ def test_real_drivers_may_be_closed_twice() -> None:
         testbed.start_device({})
 
     testbed.__exit__(None, None, None)
+
+
+def test_options_of_the_user_decide_what_a_device_lacks() -> None:
+    assert "it has no access lists" == Testbed(spec()).lacks({"acl_rules": "20"})
+    assert "" == Testbed(spec(), device_options={"acl_rules": "0"}).lacks({"acl_rules": "20"})
 
 
 @pytest.mark.parametrize(("options", "traffic"), [({}, "routed"), ({"forwarding": "l2"}, "bridged")])

@@ -94,11 +94,15 @@ class EmbeddedGenerator(TrafficGenerator):
             self._worker = None
 
     @override
+    def lacks(self, frame: str) -> str:
+        if max(FrameProfile.parse(frame).sizes) <= _LONGEST_FRAME:
+            return ""
+        return f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
+
+    @override
     def use(self, frame: str, *, bridged: bool) -> None:
-        if max(FrameProfile.parse(frame).sizes) > _LONGEST_FRAME:
-            raise errors.SettingsError(
-                f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
-            )
+        if reason := self.lacks(frame):
+            raise errors.SettingsError(reason)
         self._require_worker().request({"frame": frame, "bridged": bridged}, _ANSWER_S)
 
     @override
