@@ -38,6 +38,17 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """How long frames of one direction took from the generator's port to the other, in microseconds."""
+
+    minimum_us: float
+    average_us: float
+    maximum_us: float
+    histogram: tuple[tuple[float, int], ...] = ()
+    """The upper bound of each class in microseconds, and the number of frames in it; ascending."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Traffic sent at one rate for one duration, and the frames received."""
 
@@ -55,6 +66,10 @@ class Trial:
     """The duration of sending; 0 if the driver does not know it: then the intended duration counts."""
     sent_each: tuple[int, ...] = ()
     """The number of frames sent in each direction; empty if the driver does not know it."""
+    received_each: tuple[int, ...] = ()
+    """The number of frames received of those sent in each direction; empty if the driver does not know it."""
+    latency: tuple[Latency, ...] = ()
+    """The latency of each direction; empty if the driver does not measure it."""
 
     @property
     def loss_ratio(self) -> float:

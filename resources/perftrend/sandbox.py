@@ -1,4 +1,4 @@
-"""A sandbox for the code of a change under review, by bubblewrap (``bwrap``).
+"""A sandbox for the code of a change under review, by bubblewrap (``bwrap``) or :mod:`perftrend.unshare`.
 
 A program in the sandbox is in its own namespaces of processes, users, files and, usually, network. It sees
 the programs and libraries of this machine, its own folder, and what else it is given; it can write to its
@@ -6,7 +6,7 @@ folder and to empty ``/tmp``, ``/home`` and ``/dev/shm`` alone. It has no capabi
 set-user-ID program. When it ends, so does every process that it has started, and what it wrote outside its
 folder is removed.
 
-Bubblewrap cannot limit memory, processes and disk space, and only some machines let an ordinary user create
+Neither of them limits memory, processes and disk space, and only some machines let an ordinary user create
 control groups. So :class:`Consumption` reads what the machine has left, which takes microseconds. Only if
 much more is used than before, the processes and folders of the sandbox are examined themselves.
 """
@@ -20,7 +20,6 @@ import select
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,18 +48,26 @@ _SYSTEM = (
 _NAME_SERVERS = "/etc/resolv.conf"
 _KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/fs", "/proc/acpi", "/proc/scsi")
 """Parts of ``/proc`` that root may write to even without a capability."""
-_BWRAP = (
-    # If the machine runs out of memory, the kernel ends the sandbox and not the job.
-    *("choom", "--adjust", "1000", "--", "bwrap", "--die-with-parent", "--cap-drop", "ALL"),
+_ISOLATED = (
+    *("--die-with-parent", "--cap-drop", "ALL"),
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
 )
 _PACKAGE = Path(__file__).parent
+LAUNCHERS: Mapping[str, tuple[str, ...]] = {
+    "bubblewrap": ("bwrap",),
+    "unshare": (sys.executable, "-I", "-S", str(_PACKAGE / "unshare.py")),
+}
+"""Programs that make a sandbox, by name; the first one that works is used.
+
+Bubblewrap comes first: some distributions permit namespaces to selected programs only, and it is one of them.
+"""
 _FIRST = '"$@"; exit'
 """Runs a command in the first process of a sandbox, and waits for it.
 
 That of bubblewrap is not waited for itself, so the CPU time of the command would not be that of a child.
 """
-_PROGRAMS = {"bwrap": "bubblewrap", "choom": "util-linux", "prlimit": "util-linux"}
+_PROGRAMS = ("choom", "prlimit")
+"""Programs of the package util-linux."""
 _END_S = 60.0
 _GIB = 1 << 30
 _LARGEST_SHARE_OF_FREE = 0.75
@@ -98,7 +105,7 @@ class Sandbox:
         :param information: a descriptor that receives the number of the first process, as JSON.
         """
         return [
-            *("prlimit", "--core=0", f"--fsize={int(self.limits.disk_gib * _GIB)}", "--", *_BWRAP),
+            *("prlimit", "--core=0", f"--fsize={int(self.limits.disk_gib * _GIB)}", "--", *_start()),
             *("--unshare-user-try", "--as-pid-1", "--info-fd", str(information)),
             *(() if self.network else ("--unshare-net",)),
             *_proc_and_dev(),
@@ -130,7 +137,7 @@ def confine_device(command: Sequence[str], program: Path, capabilities: Iterable
         the device is started in, and so it also remains in the user namespace of that network.
     """
     return [
-        *_BWRAP,
+        *_start(),
         *("--clearenv", "--setenv", "PATH", os.defpath, "--setenv", "LANG", "C.UTF-8"),
         # The program may import this package. In a checkout, Python does not find it by itself.
         *(() if _PACKAGE.is_relative_to(sys.prefix) else ("--setenv", "PYTHONPATH", str(_PACKAGE.parent))),
@@ -139,6 +146,11 @@ def confine_device(command: Sequence[str], program: Path, capabilities: Iterable
         *_show([*_read_by_all(), program]),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--", *command),
     ]
+
+
+def _start() -> Iterator[str]:
+    # If the machine runs out of memory, the kernel ends the sandbox and not the job.
+    yield from ("choom", "--adjust", "1000", "--", *LAUNCHERS[find_launcher()], *_ISOLATED)
 
 
 def _read_by_all() -> list[Path]:
@@ -184,27 +196,45 @@ def memory_gib() -> float:
 
 
 @functools.cache
+def find_launcher() -> str:
+    """Return the name of the program that makes sandboxes on this machine.
+
+    :raises TestbedError: if there is none; with the remedy.
+    """
+    for program in _PROGRAMS:
+        if not shutil.which(program):
+            raise TestbedError(f"the program {program} is missing (Debian: apt-get install util-linux)")
+    reasons = []
+    for name, launcher in LAUNCHERS.items():
+        if not shutil.which(launcher[0]):
+            reasons.append(f"{name} is not installed (Debian: apt-get install {name})")
+        elif reason := _failure_of(launcher):
+            reasons.append(reason)  # it begins with the name of the program
+        else:
+            return name
+    raise TestbedError(f"this machine does not permit namespaces ({'; '.join(reasons)})")
+
+
 def unusable() -> str:
     """Return why this machine has no sandbox, with the remedy; empty if it has one."""
-    for program, package in _PROGRAMS.items():
-        if not shutil.which(program):
-            return f"the program {program} is missing (Debian: apt-get install {package})"
-    with tempfile.TemporaryDirectory() as name:
-        folder, scratch = Path(name), Path(name, "scratch")
-        create_scratch(scratch)
-        with Confinement(Sandbox(Limits(1.0, 1, 1.0)), folder, scratch) as confinement:
-            done = subprocess.run(
-                confinement.wrap(["true"]),
-                pass_fds=[confinement.descriptor],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
+    try:
+        find_launcher()
+    except TestbedError as error:
+        return str(error)
+    return ""
+
+
+def _failure_of(launcher: Sequence[str]) -> str:
+    """Return why a program cannot make a sandbox; empty if it can."""
+    # All that a sandbox needs and a machine may forbid.
+    needed = ["--unshare-user-try", "--unshare-net", *_proc_and_dev(), *_show(_read_by_all()), "--", "true"]
+    done = subprocess.run(
+        [*launcher, *_ISOLATED, *needed], capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode == 0:
         return ""
-    lines = done.stderr.strip().splitlines() or [f"bwrap ended with {done.returncode}"]
-    return f"this machine does not permit namespaces ({lines[-1][:200]})"
+    lines = done.stderr.strip().splitlines() or [f"{launcher[0]} ended with {done.returncode}"]
+    return lines[-1][:200]
 
 
 def _show(paths: Iterable[Path]) -> Iterator[str]:

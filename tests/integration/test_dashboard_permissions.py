@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,23 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from perftrend.dashboard.catalog import Catalog
+from perftrend.dashboard.triage import evaluate
+from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
+from perftrend.store.alerts import Rules
 from tests.integration.accessibility import violations
 from tests.integration.servers import oidc, postgresql
 from tests.integration.servers.dashboard import PATIENCE_MS, Dashboard, fill, save_picture
-from tests.unit.dashboard.conftest import TESTBEDS, commit
+from tests.unit.dashboard.conftest import FIRST, TESTBEDS, commit
 
 SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105
 JSON = {"Accept": "application/json"}
 PHONE = {"width": 360, "height": 740}
 OWN, OTHER = TESTBEDS
+VPP, DPDK = "vpp-2n-clx", "dpdk-2n-icx"
+"""A testbed of each of two projects."""
+NIGHTS, STEP = 30, 20
 ADA, OTTO = "2", "3"
 
 
@@ -46,6 +55,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         with Store.open(file) as old, Store.open(place) as new:
             for testbed in TESTBEDS:
                 new.add_all((run, old.results(run)) for run in old.runs(testbed))
+    with Store.open(place) as store:
+        add_projects(store)
     with ExitStack() as stack:
         provider = stack.enter_context(oidc.running(oidc.ALICE, oidc.ADA, oidc.OTTO))
         settings = {
@@ -57,6 +68,23 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Pair(
             *(stack.enter_context(Dashboard(each, settings=settings, store=place)) for each in folders)
         )
+
+
+def add_projects(store: Store) -> None:
+    """Add a testbed of each project, whose only test became 10 % slower, and evaluate an alert on them."""
+    noise = random.Random(1)  # noqa: S311 - noise, no secret
+    for testbed in (VPP, DPDK):
+        key = TraceKey.of(testbed=testbed, test="64b-1c-ethip4-ip4base", metric="mrr")
+        for night in range(NIGHTS):
+            started = FIRST + timedelta(days=night)
+            value = 1e7 * (0.9 if night >= STEP else 1.0) * noise.gauss(1.0, 0.003)
+            store.add(
+                Run(testbed, f"nightly-{testbed}", night + 1, started, started, {"device": commit(night)}),
+                [Result(key, "pps", Better.HIGHER, Status.PASS, (value,), value)],
+            )
+    store.alerts.add(Rules("Slower", f"testbed={VPP}&testbed={DPDK}", change=0.03), user="ada")
+    for testbed in (VPP, DPDK):
+        evaluate(store, Catalog(store), testbed)
 
 
 @contextmanager
@@ -106,6 +134,41 @@ def test_pages_in_memory_follow_the_role(pair: Pair) -> None:
         offered.append("/runs/invalidate" in otto.get("/runs", headers=html).text)
 
     assert [False, True, False] == offered
+
+
+def triage(client: httpx.Client, testbed: str) -> int:
+    """Mark the item of a testbed as a bug."""
+    [item] = [each for each in client.get("/triage?status=all").json()["items"] if each["testbed"] == testbed]
+    body = {"items": {str(item["id"]): item["version"]}, "status": "bug"}
+    return client.post("/triage", json=body).status_code
+
+
+def test_editor_of_a_project_triages_the_items_of_its_testbeds(pair: Pair) -> None:
+    with signed_in(pair.first, ADA) as ada, signed_in(pair.second, OTTO) as otto:
+        granted = grant(ada, person="otto", testbed="vpp-*", role="editor")
+        answers = [triage(otto, VPP), triage(otto, DPDK)]
+        remove(ada, granted)
+
+        assert [200, 403, 403] == [*answers, triage(otto, VPP)]
+
+
+def test_admin_of_a_project_grants_nothing_outside_of_it(pair: Pair) -> None:
+    with signed_in(pair.first, ADA) as ada, signed_in(pair.second, OTTO) as otto:
+        granted = grant(ada, person="otto", testbed="vpp-*", role="admin")
+        inside, outside = (
+            [
+                otto.post("/users/grants", json={"person": "eve", "testbed": testbed, "role": "editor"})
+                for testbed in testbeds
+            ]
+            for testbeds in ([VPP, "vpp-2*"], [DPDK, "dpdk-*", "v*", ""])
+        )
+        for each in inside:
+            remove(otto, each.json())
+        remove(ada, granted)
+
+        assert [201, 201] == [each.status_code for each in inside]
+        assert [403] * 4 == [each.status_code for each in outside]
+        assert [] == ada.get("/users").json()["grants"]
 
 
 def test_one_of_many_simultaneous_grants_is_made(pair: Pair) -> None:
@@ -202,7 +265,7 @@ def test_admin_grants_a_role_and_ends_a_session(
         ada.goto("/users")
         form = ada.locator("form").filter(has=ada.get_by_role("button", name="Grant role"))
         form.get_by_label("Person").fill("otto")
-        form.get_by_label("Testbed").select_option(OWN)
+        form.get_by_label("Testbed").fill(OWN)
         form.get_by_role("button").click()
         otto.goto("/runs")
         expect(otto.get_by_role("region", name=OWN).get_by_text("Mark as invalid").first).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -45,10 +46,12 @@ LIMITS = Limits(memory_gib=1, processes=200, disk_gib=0.1)
 JOB = """
 import json, sys
 from pathlib import Path
+from perftrend import sandbox
 from perftrend.builds import open_builds
 from perftrend.settings import ProjectSettings
 
-project, commit, is_under_review = json.loads(sys.argv[1])
+project, commit, is_under_review, launcher = json.loads(sys.argv[1])
+sandbox.LAUNCHERS = {launcher: sandbox.LAUNCHERS[launcher]}
 with open_builds(ProjectSettings(**project), is_under_review=is_under_review) as builds:
     built = builds.build(commit)
     measured = builds.measure(built)
@@ -113,9 +116,17 @@ open("out", "w").write("built")
 """
 
 
-@pytest.fixture(autouse=True)
-def _usable(require: Require) -> None:
+@pytest.fixture(autouse=True, params=sandbox.LAUNCHERS)
+def launcher(
+    request: pytest.FixtureRequest, require: Require, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Use only one of the programs that make a sandbox, and give its name."""
+    name: str = request.param
+    monkeypatch.setattr(sandbox, "LAUNCHERS", {name: sandbox.LAUNCHERS[name]})
+    sandbox.find_launcher.cache_clear()
     require(not sandbox.unusable(), sandbox.unusable())
+    yield name
+    sandbox.find_launcher.cache_clear()
 
 
 @pytest.fixture
@@ -152,7 +163,9 @@ def build(history: History, tmp_path: Path) -> Build:
     return run
 
 
-def run_job(history: History, place: Path, port: int, *, is_under_review: bool) -> dict[str, Any]:
+def run_job(
+    history: History, place: Path, port: int, launcher: str, *, is_under_review: bool
+) -> dict[str, Any]:
     """Build and measure a commit that looks for secrets; return what it found in both."""
     home = place / "home"
     for name in (".netrc", ".pgpass", ".ssh/id_ed25519", ".config/perftrend.yaml"):
@@ -172,7 +185,7 @@ def run_job(history: History, place: Path, port: int, *, is_under_review: bool) 
         },
     }
     done = subprocess.run(
-        [sys.executable, "-c", JOB, json.dumps([project, commit, is_under_review])],
+        [sys.executable, "-c", JOB, json.dumps([project, commit, is_under_review, launcher])],
         env=inherited()
         | {"PYTHONPATH": str(ROOT), "HOME": str(home), "PERFTREND_GERRIT_TOKEN": SECRET, "TOKEN": SECRET},
         cwd=place, capture_output=True, text=True, check=False,
@@ -184,9 +197,9 @@ def run_job(history: History, place: Path, port: int, *, is_under_review: bool) 
 
 
 def test_code_under_review_finds_no_secret_and_no_server(
-    history: History, tmp_path: Path, listening: int
+    history: History, tmp_path: Path, listening: int, launcher: str
 ) -> None:
-    result = run_job(history, tmp_path, listening, is_under_review=True)
+    result = run_job(history, tmp_path, listening, launcher, is_under_review=True)
 
     assert [] == result["found"]
     assert {} == result["failed"]
@@ -195,10 +208,10 @@ def test_code_under_review_finds_no_secret_and_no_server(
 
 
 def test_attacker_finds_all_of_them_without_a_sandbox(
-    history: History, tmp_path: Path, listening: int
+    history: History, tmp_path: Path, listening: int, launcher: str
 ) -> None:
     """The attack of the test above works: what protects from it is the sandbox."""
-    result = run_job(history, tmp_path, listening, is_under_review=False)
+    result = run_job(history, tmp_path, listening, launcher, is_under_review=False)
 
     for each in ("file .netrc", "file id_ed25519", "file perftrend.sqlite", "network AF_INET"):
         assert each in result["found"]
@@ -234,6 +247,36 @@ def test_limits_end_a_build(build: Build, tmp_path: Path, script: str, limit: st
         build("sh", "attack.sh", files={"attack.sh": script})
 
     assert [] == [*(tmp_path / "builds/worktrees").iterdir(), *(tmp_path / "builds/scratch").iterdir()]
+
+
+ESCAPE = """
+secret=$1
+touch /written /usr/written /etc/written
+for path in / /usr /proc /dev; do umount -l $path; mount -o remount,rw $path; done
+unshare --user --map-root-user --mount --pid --fork sh -c '
+    umount -l /usr; umount -l /proc; mount -o remount,rw,bind /usr; mount -o remount,rw,bind /
+    mount -t proc proc /proc; mount --bind /home /usr
+    touch /written /usr/written
+    nsenter --target 1 --mount --pid sh -c "cat $1; touch /written"
+    chroot /proc/1/root cat $1' sh "$secret"
+for root in / /.. ../../../../.. /proc/1/root /proc/1/cwd/../../../../..; do cat $root/$secret; done
+grep -E "^(CapPrm|CapBnd|NoNewPrivs)" /proc/self/status
+"""
+
+
+def test_escape_with_namespaces_of_its_own_fails(build: Build, tmp_path: Path) -> None:
+    """A user namespace gives all capabilities in it, but none over the files outside of it."""
+    (tmp_path / "secret").write_text(SECRET)
+    command = f"sh escape.sh {tmp_path / 'secret'} > out 2>&1"
+    built = build("sh", "-c", command, files={"escape.sh": ESCAPE})
+
+    output = (built / "out").read_text()
+    assert SECRET not in output
+    assert "Read-only file system" in output
+    assert [] == [*Path("/").glob("written"), *Path("/usr").glob("written"), *Path("/etc").glob("written")]
+    assert {"CapPrm": 0, "CapBnd": 0, "NoNewPrivs": 1} == {
+        name: int(value, 16) for name, value in re.findall(r"^(\w+):\t(\w+)$", output, re.MULTILINE)
+    }
 
 
 def test_memory_is_limited(build: Build) -> None:
@@ -371,7 +414,7 @@ def test_version_of_a_checkout_can_be_described(history: History, build: Build) 
     assert (built / "out").read_text().strip() == history.git("describe", "--always", "HEAD").strip()
 
 
-def test_stopped_job_leaves_nothing(history: History, tmp_path: Path) -> None:
+def test_stopped_job_leaves_nothing(history: History, tmp_path: Path, launcher: str) -> None:
     """A job that is killed cannot tidy up: the kernel ends the sandbox with it."""
     commit = history.commit("Wait", {"wait.sh": f"touch started; sleep 600; : {DAEMON}"})
     project = {
@@ -381,7 +424,7 @@ def test_stopped_job_leaves_nothing(history: History, tmp_path: Path) -> None:
         "parameters": {"build": "sh wait.sh", "measure": "true"},
     }
     job = subprocess.Popen(
-        [sys.executable, "-c", JOB, json.dumps([project, commit, True])],
+        [sys.executable, "-c", JOB, json.dumps([project, commit, True, launcher])],
         env=inherited() | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path,
     )  # fmt: skip
     waiting = Thread(target=job.wait)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perftrend import COMMAND, sandbox
 from perftrend.doctor.check_results import Area, CheckResult
-from perftrend.errors import PerftrendError, explain
+from perftrend.errors import PerftrendError, TestbedError, explain
 from perftrend.measure import lock, specification
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
@@ -61,12 +61,14 @@ def _check_sandbox(*, is_trusted: bool) -> CheckResult:
     if is_trusted:
         found = "project.trusted is set: the code of changes under review can do all that a job can"
         return Area.MACHINE.warning("sandbox", found, "set project.trusted to false")
-    if reason := sandbox.unusable():
-        found = f"changes under review cannot be built or measured: {reason}"
+    try:
+        launcher = sandbox.find_launcher()
+    except TestbedError as error:
+        found = f"changes under review cannot be built or measured: {error}"
         elsewhere = "use a machine that permits user namespaces, or set project.trusted to true"
         fix = elsewhere if shutil.which("bwrap") else "sudo apt-get install -y bubblewrap"
         return Area.MACHINE.warning("sandbox", found, fix)
-    return Area.MACHINE.ok("sandbox", "the code of changes under review is isolated")
+    return Area.MACHINE.ok("sandbox", f"the code of changes under review is isolated by {launcher}")
 
 
 def tolerates_load(settings: Settings) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 
 from robot.api import logger
 from robot.api.deco import keyword, library
@@ -38,13 +39,14 @@ class TestbedKeywords:
         """Open the testbed of the settings exclusively: a second job waits until this one has closed it."""
         settings = self.settings = Settings.load()
         spec = specification.load(settings.testbed, settings.testbeds)
+        owner = f"a Robot Framework run on {platform.node()}"
         with contextlib.ExitStack() as opening:
             place = opening.enter_context(
                 lock.hold(
                     spec.lock,
                     capacity=spec.places,
                     wait_s=settings.wait_s,
-                    owner="a Robot Framework run",
+                    owner=owner,
                     report=logger.console,
                 )
             )
@@ -54,6 +56,8 @@ class TestbedKeywords:
                     attempts=settings.trial.attempts,
                     device_options=settings.device_options,
                     instance=place.instance,
+                    owner=owner,
+                    wait_s=settings.wait_s,
                 )
             )
             self._open = opening.pop_all()

@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from perftrend.errors import SettingsError, nearest
 from perftrend.model import Trial
 
 Counters = Mapping[str, Any]
 """Names and numbers, nested to any depth; written as JSON."""
+
+Target = TypeVar("Target", int, str)
+"""A TCP port, or the path of a UNIX socket."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """Longer numbers are out of every range, and slow to parse."""
@@ -33,11 +36,38 @@ class Node:
     """Settings that a driver needs to reach it, such as an address and a user."""
 
 
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port of a node."""
+
+    interface: str = ""
+    """The name of its interface, in the network of the node."""
+    mac: str = ""
+    pci: str = ""
+    """Its PCI address, if a driver in user space takes the port from the kernel."""
+    ip: str = ""
+    """Its address and the length of the network prefix, such as ``198.18.0.1/24``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A cable between a port of the generator and one of the device."""
+
+    generator: Port
+    device: Port
+
+
 class Wiring(Protocol):
-    """The connection between the generator's ports and the device's."""
+    """The connection between the generator's ports and the device's.
+
+    ``__init__(nodes: Mapping[str, Node], links: Sequence[Link], **options: str)``, with the nodes ``tg`` and
+    ``dut`` and the links of the testbed's file.
+    """
 
     generator_ports: Sequence[str]
+    """The generator's ports, in the form that the embedded drivers use."""
     device_ports: Sequence[str]
+    links: Sequence[Link] = ()
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
 
@@ -55,6 +85,24 @@ class Wiring(Protocol):
 
     def at_device(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` where the device's ports are."""
+
+    def forward_generator(self, target: Target) -> Target:
+        """Return the port or socket of this machine that leads to one of the generator's node.
+
+        :raises TestbedError: if there is no way to it.
+        """
+        return target
+
+    def forward_device(self, target: Target) -> Target:
+        """Return the port or socket of this machine that leads to one of the device's node."""
+        return target
+
+    def lock(self, name: str, owner: str, wait_s: float) -> None:
+        """Reserve the nodes for this job until the wiring is closed, if other machines can use them, too.
+
+        :param owner: name of this job, for messages of others.
+        :raises TestbedError: if another job still uses them after ``wait_s``.
+        """
 
 
 class TrafficGenerator(Protocol):

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.interfaces import Counters, Device, Link, Node, TrafficGenerator, Wiring
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
 from perftrend.measure.wiring import NoWiring
@@ -73,8 +73,8 @@ _OPTIONS: Mapping[str, Callable[[str], Any]] = {
 class SimulatedWiring(NoWiring):
     """A connection between a simulated generator and the simulated device that was started last."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
+        super().__init__(nodes, links)
         self.device: DeviceModel | None = None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
+from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -19,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from perftrend import errors
+from perftrend.measure.interfaces import Link, Port
 from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -44,6 +46,30 @@ class DriverFile(_SpecificationModel):
 
     driver: str
     options: Mapping[str, str] = {}
+
+
+class PortFile(_SpecificationModel):
+    """A port of a node: see :class:`perftrend.measure.interfaces.Port`."""
+
+    interface: Annotated[str, Field(pattern=r"^[\w.:@-]{0,15}$")] = ""
+    mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}(:[0-9a-f]{2}){5})?$")] = ""
+    pci: Annotated[str, Field(pattern=r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$|^$")] = ""
+    ip: IPv4Interface | IPv6Interface | None = None
+
+    def port(self) -> Port:
+        """Return the port."""
+        return Port(self.interface, self.mac, self.pci, str(self.ip or ""))
+
+
+class CableFile(_SpecificationModel):
+    """A link between the generator and the device: the port at each end."""
+
+    tg: PortFile
+    dut: PortFile
+
+    def link(self) -> Link:
+        """Return the link."""
+        return Link(self.tg.port(), self.dut.port())
 
 
 class LinkFile(_SpecificationModel):
@@ -93,6 +119,8 @@ class Specification(_SpecificationModel):
     generator: DriverFile
     device: DriverFile
     link: LinkFile
+    links: Annotated[tuple[CableFile, ...], Field(max_length=4)] = ()
+    """The cables between generator and device, if the wiring does not create them."""
     mrr: MrrFile = MrrFile()
     search: SearchFile = SearchFile()
     driver_tag: str

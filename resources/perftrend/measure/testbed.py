@@ -29,6 +29,8 @@ class Testbed:
     :param attempts: maximum number of attempts at a trial that is not valid.
     :param device_options: options from the user, which override those of a test.
     :param instance: number of the instance that the job has locked, from 0.
+    :param owner: name of this job, for messages of jobs on other machines.
+    :param wait_s: maximum time to wait for a job on another machine.
     """
 
     # Otherwise pytest would collect a class of this name as tests.
@@ -41,22 +43,26 @@ class Testbed:
         attempts: int = 5,
         device_options: Mapping[str, str] | None = None,
         instance: int = 0,
+        owner: str = "a job",
+        wait_s: float = 0.0,
     ) -> None:
         self.spec = spec
+        self._owner = owner
+        self._wait_s = wait_s
+        named = {node.cpu for node in spec.nodes.values() if isinstance(node.cpu, int)}
+        cores = dict(zip(specification.NODES, two_cores(named), strict=True))
+        nodes = {name: _node(spec, name, instance, core) for name, core in cores.items()}
         wiring = specification.driver("wirings", spec.wiring.driver)
         try:
-            self._wiring: Wiring = wiring(**spec.wiring.options)
+            self._wiring: Wiring = wiring(nodes, [each.link() for each in spec.links], **spec.wiring.options)
         except TypeError as error:
             raise errors.SettingsError(
                 f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
-        named = {node.cpu for node in spec.nodes.values() if isinstance(node.cpu, int)}
-        generator_core, device_core = two_cores(named)
-        cores = {"tg": generator_core, "dut": device_core}
-        nodes = [_node(spec, name, instance, core) for name, core in cores.items()]
         generator = specification.driver("traffic_generators", spec.generator.driver)
-        self.generator: TrafficGenerator = generator(self._wiring, nodes[0], spec.generator.options)
-        self.device: Device = specification.driver("devices", spec.device.driver)(self._wiring, nodes[1])
+        self.generator: TrafficGenerator = generator(self._wiring, nodes["tg"], spec.generator.options)
+        device = specification.driver("devices", spec.device.driver)
+        self.device: Device = device(self._wiring, nodes["dut"])
         self._user_options = dict(device_options or {})
         self._options: dict[str, str] = {}
         self.profile = FrameProfile.parse("64B")
@@ -70,6 +76,7 @@ class Testbed:
             raise errors.TestbedError(f"testbed {self.spec.name} cannot be used here: {reason}")
         self._wiring.open()
         try:
+            self._wiring.lock(self.spec.lock, self._owner, self._wait_s)
             self.generator.open()
         except BaseException:
             self._wiring.close()
@@ -173,7 +180,8 @@ class Testbed:
         }
 
     def _busy_processes(self) -> list[int]:
-        return [*self.generator.busy_processes(), *self.device.busy_processes()]
+        # On other machines, the processes with these numbers are others.
+        return [] if self.spec.remote else [*self.generator.busy_processes(), *self.device.busy_processes()]
 
 
 def _node(spec: Specification, name: str, instance: int, chosen_core: int | None) -> Node:

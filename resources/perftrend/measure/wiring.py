@@ -10,15 +10,16 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Wiring
+from perftrend.measure.interfaces import Link, Node, Port, Wiring
 
-_COMMAND_S = 20.0
+COMMAND_S = 20.0
+"""How long a command may take by default."""
 
 
 class Namespace:
@@ -76,14 +77,15 @@ class Namespace:
         self._holder.communicate()
 
 
-def run(command: Sequence[str], text: str = "") -> str:
-    """Run a command to its end and return its output. :raises TestbedError: if it failed.
+def run(command: Sequence[str], text: str = "", *, timeout_s: float = COMMAND_S) -> str:
+    """Run a command to its end and return its output.
 
     :param text: the standard input of the command.
+    :raises TestbedError: if it failed, or took longer than ``timeout_s``.
     """
     try:
         done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=_COMMAND_S, check=False
+            command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise errors.TestbedError(f"{command[0]}: {error}") from None
@@ -102,10 +104,21 @@ class VethPairs(Wiring):
     interfaces = (("tg0", "d0"), ("tg1", "d1"))
     has_own_network = True
 
-    def __init__(self, user_namespace: str = "no") -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, Node] | None = None,
+        links: Sequence[Link] = (),
+        *,
+        user_namespace: str = "no",
+    ) -> None:
+        del nodes, links  # both are this machine's, and made here
         self._user = user_namespace == "yes" or os.geteuid() != 0
         self.generator_ports: Sequence[str] = [f"packet:{tg}" for tg, _ in self.interfaces]
         self.device_ports: Sequence[str] = [f"packet:{dut}" for _, dut in self.interfaces]
+        self.links: Sequence[Link] = [
+            Link(Port(tg, _text(frames.generator_mac(number))), Port(dut, _text(frames.device_mac(number))))
+            for number, (tg, dut) in enumerate(self.interfaces)
+        ]
         self._namespaces: list[Namespace] = []
 
     @override
@@ -132,14 +145,14 @@ class VethPairs(Wiring):
         for namespace in self._namespaces:
             # No interface may send frames of its own: every frame that is counted was sent by a trial.
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
-        for number, (tg, dut) in enumerate(self.interfaces):
+        for link in self.links:
+            tg, dut = link.generator, link.device
             generator.run(
-                "ip", "link", "add", tg, "address", _text(frames.generator_mac(number)),
-                "type", "veth", "peer", "name", dut, "address", _text(frames.device_mac(number)),
-                "netns", str(device.pid),
+                "ip", "link", "add", tg.interface, "address", tg.mac,
+                "type", "veth", "peer", "name", dut.interface, "address", dut.mac, "netns", str(device.pid),
             )  # fmt: skip
-            generator.run("ip", "link", "set", tg, "arp", "off", "up")
-            device.run("ip", "link", "set", dut, "arp", "off", "up")
+            generator.run("ip", "link", "set", tg.interface, "arp", "off", "up")
+            device.run("ip", "link", "set", dut.interface, "arp", "off", "up")
         # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a user-space
         # device and by the kernel.
         _set(device, "net/ipv4/ip_forward", "0")
@@ -170,7 +183,8 @@ def _text(mac: bytes) -> str:
 class Loopback(Wiring):
     """UDP on the loopback interface, at a random address, which avoids conflicts."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
+        del nodes, links  # both are this machine's
         # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.
         address = (
             f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}"
@@ -200,6 +214,7 @@ class Loopback(Wiring):
 class NoWiring(Loopback):
     """No wiring, for drivers that reach their nodes themselves or simulate them."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
+        super().__init__(nodes, links)
+        self.links = links
         self.generator_ports = self.device_ports = ()

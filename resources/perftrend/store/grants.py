@@ -1,10 +1,13 @@
-"""Grants: roles of persons and groups on a testbed or on all testbeds, which admins change on a page.
+"""Grants: roles of persons and groups on some or all testbeds, which admins change on a page.
 
-A grant names a person, or a group as ``group:NAME``. There is at most one for each person and scope.
+A grant names a person, or a group as ``group:NAME``. Its scope is a testbed, a pattern of testbeds, or all of
+them. A pattern is the beginning of names and ``*``, such as ``vpp-*``, and also applies to testbeds that are
+added later. There is at most one grant for each person and scope.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +24,7 @@ ALL_TESTBEDS = ""
 """The scope of a grant that is not limited to a testbed."""
 GROUP = "group:"
 """Prefix of the names of groups."""
+_PATTERN = re.compile(r"([^*]+)\*")
 _ADMIN = "admin"
 _SUBJECT = "grants"
 
@@ -33,7 +37,7 @@ class Grant:
     person: str
     """A name, or ``group:NAME``."""
     testbed: str
-    """:data:`ALL_TESTBEDS` if it is not limited to one."""
+    """A testbed or a pattern; :data:`ALL_TESTBEDS` if it is not limited."""
     role: str
     granted: datetime
     granted_by: str
@@ -81,7 +85,7 @@ class Grants:
     def add(self, person: str, testbed: str, role: str, *, user: str) -> Grant:
         """Grant a role, and record it in the activity log.
 
-        :raises UsageError: if the person already has a role on that testbed.
+        :raises UsageError: if the person already has a grant with that scope.
         """
         row = {
             "person": person, "testbed": testbed, "role": role, "granted": datetime.now(UTC),
@@ -144,6 +148,21 @@ class Grants:
             connection.execute(sa.delete(grants).where(grants.c.id == identity))
             record(connection, user, "withdrew", before.subject, before.description)
         return EditResult(is_done=True, now=before)
+
+
+def is_pattern(scope: str) -> bool:
+    """Return whether a scope is a pattern of testbeds."""
+    return _PATTERN.fullmatch(scope) is not None
+
+
+def covers(scope: str, testbed: str) -> bool:
+    """Return whether a role on a testbed or a pattern applies to a testbed, or to all that a pattern matches.
+
+    The name of a testbed in the store may look like a pattern. It need not be distinguished from one, because
+    a role on all testbeds that the pattern matches includes that testbed.
+    """
+    pattern = _PATTERN.fullmatch(scope)
+    return testbed.startswith(pattern[1]) if pattern else testbed == scope
 
 
 def subject_of(person: str) -> str:

@@ -344,7 +344,7 @@ grants = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("person", String(255), nullable=False),
-    # Empty: all testbeds. Not null, since null values are not unique.
+    # A testbed or a pattern; empty: all testbeds. Not null, since null values are not unique.
     Column("testbed", String(255), nullable=False),
     Column("role", String(16), nullable=False),
     Column("granted", Moment, nullable=False),

@@ -256,13 +256,13 @@ def reviewed(history: History, folder: Path, text: str) -> ProjectSettings:
         ("measure: {command: [true]}\ninstall: [[true]]\n", "profile ours installs it on this machine"),
         ("measure: {command: [true]}\nidentify: [true]\n", "profile ours installs it on this machine"),
         ("device_options: {program: x}\n", "does not pass {isolated} to the driver of the device"),
-        ("measure: {command: [true]}\n", "there is no sandbox to run it in: bwrap is out of order"),
+        ("measure: {command: [true]}\n", "there is no sandbox to run it in: namespaces are out of order"),
     ],
 )
 def test_code_under_review_is_refused_unless_all_of_it_is_confined(
     history: History, tmp_path: Path, profile: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftrend.sandbox.unusable", lambda: "bwrap is out of order")
+    monkeypatch.setattr("perftrend.sandbox.unusable", lambda: "namespaces are out of order")
     history.commit("First", {"in": "1"})
     project = reviewed(history, tmp_path, profile)
 

@@ -10,6 +10,7 @@ import pytest
 
 from perftrend.doctor import testbeds
 from perftrend.doctor.check_results import Area, CheckResult, Severity
+from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.settings import Settings
 
@@ -142,7 +143,12 @@ def test_only_testbeds_on_this_machine_are_disturbed_by_load() -> None:
 def test_sandbox_of_changes_under_review_is_checked(
     reason: str, trusted: bool, severity: Severity, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftrend.sandbox.unusable", lambda: reason)
+    def find_launcher() -> str:
+        if reason:
+            raise TestbedError(reason)
+        return "unshare"
+
+    monkeypatch.setattr("perftrend.sandbox.find_launcher", find_launcher)
 
     found = check(testbed="simulated", project={"trusted": trusted})["sandbox"]
 

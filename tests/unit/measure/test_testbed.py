@@ -9,7 +9,7 @@ import pytest
 from perftrend import errors
 from perftrend.errors import SettingsError
 from perftrend.measure import specification
-from perftrend.measure.interfaces import Node
+from perftrend.measure.interfaces import Link, Node
 from perftrend.measure.specification import DriverFile, LinkFile, NodeFile, Specification
 from perftrend.measure.testbed import Testbed
 
@@ -23,6 +23,12 @@ class Wiring:
     generator_ports = device_ports = ()
     reason = ""
     fails = False
+
+    def __init__(self, nodes: dict[str, Node], links: list[Link], **options: str) -> None:
+        del nodes, links, options
+
+    def lock(self, name: str, owner: str, wait_s: float) -> None:
+        STORY.append(f"lock {name} {owner} {wait_s:g}")
 
     def unusable(self) -> str:
         return Wiring.reason
@@ -192,7 +198,7 @@ def test_generator_that_fails_leaves_no_wiring(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(errors.TestbedError, match="no port"), Testbed(spec()):
         pass
-    assert ["wiring open", "generator open", "wiring close"] == STORY
+    assert ["wiring open", "lock  a job 0", "generator open", "wiring close"] == STORY
 
 
 def test_device_that_does_not_stop_keeps_nothing_else_open(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal, Self
 
 from perftrend.settings import DashboardSettings
-from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant
+from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, covers
 
 MAXIMUM_NAME = 200
 """Maximum length of a name."""
@@ -64,7 +64,7 @@ class User:
     signed_in: bool = True
     """Whether the user is authenticated."""
     testbeds: tuple[tuple[str, Role], ...] = ()
-    """Testbeds on which the user has a higher role, sorted by name."""
+    """Testbeds and patterns of testbeds on which the user has a higher role, sorted by name."""
 
     @property
     def highest(self) -> Role:
@@ -72,8 +72,8 @@ class User:
         return max([self.role, *(role for _, role in self.testbeds)])
 
     def role_on(self, testbed: str) -> Role:
-        """Return the role on a testbed; on all of them if the name is empty."""
-        return dict(self.testbeds).get(testbed, self.role)
+        """Return the role on a testbed, or on all that a pattern matches; on all of them if it is empty."""
+        return max([self.role, *(role for scope, role in self.testbeds if covers(scope, testbed))])
 
     def may_edit(self, testbed: str = ALL_TESTBEDS) -> bool:
         """Return whether the user may change the data of a testbed; of all of them if the name is empty."""
@@ -86,8 +86,10 @@ class User:
     def limit_to(self, other: User) -> User:
         """Return the user with those roles only that another one has, too."""
         role = min(self.role, other.role)
-        named = sorted({testbed for testbed, _ in self.testbeds + other.testbeds})
-        roles = ((testbed, min(self.role_on(testbed), other.role_on(testbed))) for testbed in named)
+        # If two scopes have a testbed in common, one covers the other. So what both users have is the smaller
+        # one, and no scope is missing here.
+        scopes = sorted({scope for scope, _ in self.testbeds + other.testbeds})
+        roles = ((scope, min(self.role_on(scope), other.role_on(scope))) for scope in scopes)
         return replace(self, role=role, testbeds=tuple(each for each in roles if each[1] > role))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast
 
@@ -19,7 +20,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
 from perftrend.store.activity import ActivityEntry, EditResult
-from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, subject_of
+from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, is_pattern, subject_of
 from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class NewGrant(BaseModel):
     person: Annotated[str, Field(min_length=1, max_length=len(GROUP) + MAXIMUM_NAME)]
     """A name, exactly as the provider or the proxy supplies it, or ``group:NAME``."""
     testbed: Annotated[str, Field(max_length=255)] = ALL_TESTBEDS
-    """Empty: all testbeds."""
+    """A testbed, or a pattern such as ``vpp-*`` for all whose names begin so; empty: all testbeds."""
     role: GrantedRole
 
 
@@ -79,7 +80,7 @@ class GrantEntry(BaseModel):
     person: str
     """A name, or ``group:NAME``."""
     testbed: str
-    """Empty: all testbeds."""
+    """A testbed or a pattern; empty: all testbeds."""
     role: GrantedRole
     granted: datetime
     granted_by: str
@@ -162,7 +163,9 @@ def users(request: Request, site: Context, admin: TestbedAdmin) -> Response:
         title="Users",
         longest_days=LONGEST_DAYS,
         subject_of=subject_of,
-        testbeds=[each for each in site.store.tiles.testbeds() if admin.may_administer(each)],
+        testbeds=[
+            each for each in site.store.tiles.testbeds() if "*" not in each and admin.may_administer(each)
+        ],
     )
 
 
@@ -206,12 +209,10 @@ def grant_role(
     admin: TestbedAdmin,
     wanted: Annotated[NewGrant, Depends(parse_body(NewGrant))],
 ) -> Response:
-    """Grant a role to a person or a group, on a testbed or on all testbeds."""
-    require_admin(admin, [wanted.testbed])
+    """Grant a role to a person or a group: on a testbed, on those that match a pattern, or on all."""
     person = check_person(wanted.person)
-    testbeds = site.store.tiles.testbeds()
-    if wanted.testbed != ALL_TESTBEDS and wanted.testbed not in testbeds:
-        raise UsageError(f"the store has no runs of that testbed{nearest(wanted.testbed, testbeds)}")
+    _check_scope(wanted.testbed, site.store.tiles.testbeds())
+    require_admin(admin, [wanted.testbed])
     added = site.store.grants.add(person, wanted.testbed, wanted.role, user=admin.name)
     LOG.info("%s granted %s: %s", admin.name, person, added.description)
     return done(request, _USERS, GrantEntry.of(added), status=201)
@@ -299,6 +300,26 @@ def check_person(text: str) -> str:
     if not is_name(text.removeprefix(GROUP)):
         raise UsageError(f"{text[:100]!r} is not a name; write a name as on its page /me, or {GROUP}NAME")
     return text
+
+
+def _check_scope(testbed: str, known: Sequence[str]) -> None:
+    """Check that a role can be granted on a testbed, a pattern, or all testbeds.
+
+    :raises UsageError: otherwise. A ``*`` in the name of a known testbed cannot be written, since it would be
+        read as a pattern.
+    """
+    if testbed == "*":
+        raise UsageError(
+            "* alone is not a pattern; leave the testbed empty to grant the role on all testbeds"
+        )
+    if "*" in testbed:
+        if not is_pattern(testbed) or not testbed.isprintable():
+            raise UsageError(
+                f"{testbed[:100]!r} is not a pattern; write the beginning of names and one * at the end, "
+                "such as vpp-*"
+            )
+    elif testbed != ALL_TESTBEDS and testbed not in known:
+        raise UsageError(f"the store has no runs of that testbed{nearest(testbed, known)}")
 
 
 def _users(site: AppContext, admin: User) -> Users:

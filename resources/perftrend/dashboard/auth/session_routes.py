@@ -89,7 +89,7 @@ class Myself(BaseModel):
     role: RoleName
     """The role on all testbeds."""
     testbeds: dict[str, RoleName]
-    """Testbeds on which the user has a higher role."""
+    """Testbeds and patterns such as ``vpp-*`` on which the user has a higher role."""
     signed_in: bool
 
 
@@ -203,7 +203,8 @@ def me(request: Request, user: Viewer) -> Response:
     model = Myself(
         name=user.name,
         role=cast("RoleName", user.role.title),
-        testbeds={testbed: cast("RoleName", role.title) for testbed, role in user.testbeds},
+        # A pattern may give a higher role on a testbed than the grant on the testbed itself.
+        testbeds={scope: cast("RoleName", user.role_on(scope).title) for scope, _ in user.testbeds},
         signed_in=user.signed_in,
     )
     return page(request, "me.html", model, title="Your account", headers=_NO_STORE)

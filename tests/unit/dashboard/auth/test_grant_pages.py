@@ -14,10 +14,11 @@ from starlette.testclient import TestClient
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.auth.roles import Role
 from perftrend.dashboard.auth.tokens import new_token
+from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.grants import ALL_TESTBEDS
-from tests.unit.dashboard.conftest import TESTBEDS, signed_in, token_of
+from tests.unit.dashboard.conftest import FIRST, TESTBEDS, signed_in, token_of
 
 JSON = {"Accept": "application/json"}
 OWN, OTHER = TESTBEDS
@@ -130,9 +131,85 @@ def test_admin_of_a_testbed_manages_only_that_one(site: AppContext) -> None:
     assert unchanged
     assert 201 == allowed.status_code
     assert "/users/tokens" not in page.text
-    assert '<option value="">all testbeds' not in page.text
+    assert 'placeholder="all testbeds"' not in page.text
+    assert f'<option value="{OWN}">' in page.text
+    assert f'<option value="{OTHER}">' not in page.text
     assert 2 == page.text.count("/remove")
     assert 'href="/users"' in page.text
+
+
+def test_admin_of_a_pattern_manages_only_what_it_covers(site: AppContext) -> None:
+    inside, outside = (site.store.grants.add("eve", each, "editor", user="ada") for each in ("2n-*", "2*"))
+    with person(site, "bob", "2n-*") as client:
+        allowed = [
+            send(client, person="otto", testbed=OWN, role="editor"),
+            send(client, person="otto", testbed="2n-*", role="admin"),
+            send(client, person="otto", testbed="2n-future*", role="editor"),
+            send(client, f"/{inside.identity}", role="admin", version=1),
+            send(client, f"/{inside.identity}/remove", version=2),
+        ]
+        before = site.store.grants.all()
+        refused = [
+            send(client, person="bob", testbed=OTHER, role="editor"),
+            send(client, person="bob", testbed="2*", role="admin"),
+            send(client, person="bob", testbed="3n-*", role="admin"),
+            send(client, person="bob", role="admin"),
+            send(client, f"/{outside.identity}", role="admin", version=1),
+            send(client, f"/{outside.identity}/remove", version=1),
+        ]
+        page = client.get("/users").text
+
+    assert [201, 201, 201, 200, 200] == [each.status_code for each in allowed]
+    assert [403] * 6 == [each.status_code for each in refused]
+    assert "this requires the role admin on 2*, and your role there is viewer" == refused[1].json()["error"]
+    assert before == site.store.grants.all()
+    assert "Remove the role of otto on 2n-future*" in page
+    assert "Remove the role of eve on 2*" not in page
+
+
+def test_admin_of_a_testbed_does_not_grant_on_a_pattern(site: AppContext) -> None:
+    with person(site, "bob", OWN) as client:
+        refused = send(client, person="bob", testbed=f"{OWN}*", role="admin")
+
+    assert 403 == refused.status_code
+
+
+@pytest.mark.parametrize("testbed", ["*-clx", "2n-**", "2n-*-x", "**"])
+def test_wrong_pattern_is_refused_with_the_right_form(
+    admin: TestClient, site: AppContext, testbed: str
+) -> None:
+    answer = send(admin, person="bob", testbed=testbed, role="editor")
+
+    right_form = "write the beginning of names and one * at the end, such as vpp-*"
+    assert 400 == answer.status_code
+    assert f"{testbed!r} is not a pattern; {right_form}" == answer.json()["error"]
+    assert [] == site.store.grants.all()
+
+
+@pytest.mark.parametrize("testbed", ["*", " * "])
+def test_asterisk_alone_does_not_mean_all_testbeds(admin: TestClient, site: AppContext, testbed: str) -> None:
+    answer = send(admin, person="bob", testbed=testbed, role="editor")
+
+    assert 400 == answer.status_code
+    assert "leave the testbed empty to grant the role on all testbeds" in answer.json()["error"]
+    assert [] == site.store.grants.all()
+
+
+def test_testbed_with_an_asterisk_is_not_offered(admin: TestClient, store: Store) -> None:
+    """Its name would be read as a pattern."""
+    for name in ("2n-*", "2*n"):
+        store.add(Run(name, f"weekly-{name}", 1, FIRST, FIRST), [])
+    page = admin.get("/users").text
+
+    assert f'<option value="{OWN}">' in page
+    assert '<option value="2n-*">' not in page
+    assert 400 == send(admin, person="bob", testbed="2*n", role="editor").status_code
+
+
+def test_account_page_has_the_highest_role_on_each_scope(site: AppContext) -> None:
+    site.store.grants.add("bob", "2n-*", "admin", user="ada")
+    with person(site, "bob", OWN, "editor") as client:
+        assert ("viewer", {"2n-*": "admin", OWN: "admin"}) == role_of(client)
 
 
 def test_tokens_are_not_listed_for_an_admin_of_a_testbed(site: AppContext) -> None:
@@ -201,6 +278,9 @@ def test_removed_grant_is_not_found(admin: TestClient) -> None:
         {"person": "bob", "role": "editor", "testbed": OWN.upper()},
         {"person": "bob", "role": "editor", "testbed": f"{OWN}\0"},
         {"person": "bob", "role": "editor", "testbed": "x" * 256},
+        {"person": "bob", "role": "editor", "testbed": "2n-\0*"},
+        {"person": "bob", "role": "editor", "testbed": "2n-\ud800*"},
+        {"person": "bob", "role": "editor", "testbed": "2n-\n**"},
         {"person": "bob\r\nSet-Cookie: x", "role": "editor"},
         {"person": "b\0b", "role": "editor"},
         {"person": "b\u202eb", "role": "editor"},

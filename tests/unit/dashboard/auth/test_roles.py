@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.dashboard.auth.roles import Person, Role, Roles, User, is_name
-from perftrend.store.grants import Grant
+from perftrend.store.grants import ALL_TESTBEDS, Grant
 
 ROLES = Roles(admins=frozenset({"ada", "group:ops"}), editors=frozenset({"eva", "group:perf"}))
 
@@ -69,6 +69,47 @@ def test_role_on_a_testbed_is_the_own_one_or_that_on_all() -> None:
 
 
 @pytest.mark.parametrize(
+    ("testbed", "role"),
+    [
+        ("vpp-2n-clx", Role.ADMIN),
+        ("vpp-2n-icx", Role.EDITOR),
+        ("vpp-3n-icx", Role.EDITOR),
+        ("vpp-", Role.EDITOR),
+        ("vpp", Role.VIEWER),
+        ("VPP-2n-clx", Role.VIEWER),
+        ("dpdk-vpp-2n-clx", Role.VIEWER),
+        ("", Role.VIEWER),
+        # Of patterns, those that are covered entirely.
+        ("vpp-*", Role.EDITOR),
+        ("vpp-2*", Role.EDITOR),
+        ("vpp-2n-clx*", Role.EDITOR),
+        ("vpp*", Role.VIEWER),
+        ("v*", Role.VIEWER),
+        ("*", Role.VIEWER),
+    ],
+)
+def test_role_on_a_pattern_is_the_one_on_the_testbeds_that_begin_so(testbed: str, role: Role) -> None:
+    user = User("otto", Role.VIEWER, testbeds=(("vpp-*", Role.EDITOR), ("vpp-2n-clx", Role.ADMIN)))
+
+    assert role == user.role_on(testbed)
+
+
+def test_highest_of_the_matching_roles_counts() -> None:
+    scopes = (("vpp-*", Role.ADMIN), ("vpp-2*", Role.EDITOR), ("vpp-2n-clx", Role.EDITOR))
+
+    assert Role.ADMIN == User("otto", Role.VIEWER, testbeds=scopes).role_on("vpp-2n-clx")
+
+
+@pytest.mark.parametrize("scope", ["*", "**", "a**", "*a", "a*b", "*a*"])
+def test_other_scopes_with_an_asterisk_are_names(scope: str) -> None:
+    """They are no patterns, so a role on a testbed that has such a name applies to no other testbed."""
+    user = User("otto", Role.VIEWER, testbeds=((scope, Role.ADMIN),))
+
+    assert Role.ADMIN == user.role_on(scope)
+    assert {Role.VIEWER} == {user.role_on(each) for each in ("a", "ab", "a*", "axb", "", "b", "aa")}
+
+
+@pytest.mark.parametrize(
     ("one", "other", "role", "testbeds"),
     [
         (User("x", Role.ADMIN), User("y", Role.EDITOR), Role.EDITOR, {}),
@@ -84,6 +125,12 @@ def test_role_on_a_testbed_is_the_own_one_or_that_on_all() -> None:
             Role.VIEWER,
             {"b": Role.EDITOR},
         ),
+        (
+            User("x", Role.VIEWER, testbeds=(("a-*", Role.ADMIN), ("b-*", Role.ADMIN))),
+            User("y", Role.VIEWER, testbeds=(("a-1", Role.EDITOR), ("b*", Role.EDITOR), ("c", Role.ADMIN))),
+            Role.VIEWER,
+            {"a-1": Role.EDITOR, "b-*": Role.EDITOR},
+        ),
     ],
 )
 def test_limited_user_has_what_both_have(
@@ -92,6 +139,28 @@ def test_limited_user_has_what_both_have(
     limited = one.limit_to(other)
 
     assert ("x", role, testbeds) == (limited.name, limited.role, dict(limited.testbeds))
+
+
+NAMES_OF_TESTBEDS = st.text("ab*", min_size=1, max_size=4)
+USERS = st.builds(
+    lambda role, scopes: User("x", role, testbeds=tuple(sorted(scopes.items()))),
+    st.sampled_from(Role),
+    st.dictionaries(NAMES_OF_TESTBEDS, st.sampled_from(Role), max_size=6),
+)
+
+
+@given(USERS, USERS, NAMES_OF_TESTBEDS | st.just(ALL_TESTBEDS))
+def test_limited_user_has_on_each_testbed_the_lower_role(one: User, other: User, testbed: str) -> None:
+    assert min(one.role_on(testbed), other.role_on(testbed)) == one.limit_to(other).role_on(testbed)
+
+
+@given(USERS, NAMES_OF_TESTBEDS, st.text("ab*-", max_size=3))
+def test_role_on_a_pattern_is_also_the_one_on_each_testbed_that_it_matches(
+    user: User, beginning: str, rest: str
+) -> None:
+    pattern = f"{beginning.replace('*', '-')}*"
+
+    assert user.role_on(pattern) <= user.role_on(pattern[:-1] + rest)
 
 
 def test_name_of_a_group_is_no_way_to_its_role() -> None:

@@ -1,4 +1,4 @@
-"""Editors of one testbed change nothing of another one, on any route."""
+"""Editors of one testbed, or of a pattern of testbeds, change nothing of another one, on any route."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ from tests.unit.dashboard.conftest import (
 
 JSON = {"Accept": "application/json"}
 OWN, OTHER = TESTBEDS
+PATTERN = "2n-*"
+"""A pattern that matches the own testbed only."""
 ELSEWHERE = {
     "/ingest": "an event proves by a signature which machine sent it",
     "/shortcuts": "viewers add a shortcut, which changes nothing else",
@@ -198,11 +200,12 @@ def test_each_route_that_writes_is_decided_on(site: AppContext) -> None:
     assert writing == {*WRITES, *ELSEWHERE, *FOR_ADMINS, *FOR_TESTBED_ADMINS}
 
 
+@pytest.mark.parametrize("scope", [OWN, PATTERN])
 @pytest.mark.parametrize("path", WRITES)
 def test_editor_of_one_testbed_changes_nothing_of_another(
-    path: str, site: AppContext, world: World, store: Store
+    path: str, scope: str, site: AppContext, world: World, store: Store
 ) -> None:
-    with person(site, "bob", (OWN, "editor")) as client:
+    with person(site, "bob", (scope, "editor")) as client:
         before = changes(site)
         refused = send(client, WRITES[path](world, store, OTHER))
         unchanged = before == changes(site)
@@ -215,11 +218,12 @@ def test_editor_of_one_testbed_changes_nothing_of_another(
     assert "role" not in allowed.text or allowed.status_code < 400
 
 
+@pytest.mark.parametrize("scope", [OWN, PATTERN])
 @pytest.mark.parametrize("path", OF_ALL_TESTBEDS)
 def test_editor_of_one_testbed_changes_nothing_of_all(
-    path: str, site: AppContext, world: World, store: Store
+    path: str, scope: str, site: AppContext, world: World, store: Store
 ) -> None:
-    with person(site, "bob", (OWN, "admin")) as client:
+    with person(site, "bob", (scope, "admin")) as client:
         before = changes(site)
         refused = send(client, WRITES[path](world, store, ALL_TESTBEDS))
 
@@ -232,9 +236,12 @@ def test_grant_on_all_testbeds_is_sufficient(path: str, site: AppContext, world:
         assert send(client, WRITES[path](world, store, OTHER)).status_code not in {401, 403, 404, 422}
 
 
+@pytest.mark.parametrize("scope", [OWN, PATTERN])
 @pytest.mark.parametrize("path", FOR_ADMINS)
-def test_admin_of_one_testbed_is_no_admin_of_all(path: str, site: AppContext, world: World) -> None:
-    with person(site, "bob", (OWN, "admin")) as client:
+def test_admin_of_one_testbed_is_no_admin_of_all(
+    path: str, scope: str, site: AppContext, world: World
+) -> None:
+    with person(site, "bob", (scope, "admin")) as client:
         answer = send(client, (path.replace("{key}", "0" * 12), {"name": "x"}))
 
     assert (403, "this requires the role admin on all testbeds, and your role is viewer") == (
@@ -252,19 +259,29 @@ def test_edit_of_items_of_two_testbeds_needs_both(site: AppContext, world: World
         assert 200 == send(client, ("/triage", both)).status_code
 
 
+@pytest.mark.parametrize("scope", [OWN, PATTERN])
 @pytest.mark.parametrize(
     "query",
     [
         "", "metric=mrr", f"testbed!={OTHER}", f"testbed=~{OWN}", f"testbed={OWN}&testbed={OTHER}",
-        f"testbed={OWN}&testbed=~.", f"testbed?!={OTHER}", "testbed=a-future-testbed",
+        f"testbed={OWN}&testbed=~.", f"testbed?!={OTHER}", "testbed=a-future-testbed", "testbed=~^2n-",
+        "testbed=~2n-*", "testbed=2*",
     ],
 )  # fmt: skip
-def test_alert_of_a_testbed_watches_no_other_one(query: str, site: AppContext, world: World) -> None:
+def test_alert_of_a_testbed_watches_no_other_one(
+    query: str, scope: str, site: AppContext, world: World
+) -> None:
     """Neither now nor if another testbed is added later."""
     edit = {"name": "wider", "query": query, "version": 1}
-    with person(site, "bob", (OWN, "editor")) as client:
+    with person(site, "bob", (scope, "editor")) as client:
         assert 403 == send(client, ("/alerts", edit)).status_code
         assert 403 == send(client, (f"/alerts/{world.alerts[OWN]}", edit)).status_code
+
+
+def test_editor_of_a_pattern_makes_alerts_of_its_future_testbeds(site: AppContext, world: World) -> None:
+    rules = {"name": "narrow", "query": f"testbed={OWN}&testbed=2n-future"}
+    with person(site, "bob", (PATTERN, "editor")) as client:
+        assert 201 == send(client, ("/alerts", rules)).status_code
 
 
 def test_role_is_gone_while_a_form_is_open(site: AppContext, world: World, store: Store) -> None:
@@ -290,8 +307,9 @@ def test_grants_to_groups_take_effect_in_open_sessions(site: AppContext, world: 
         assert [403, 201] == [before, send(client, request).status_code]
 
 
-def test_pages_offer_only_what_the_user_may_change(site: AppContext, world: World) -> None:
-    with person(site, "bob", (OWN, "editor")) as client:
+@pytest.mark.parametrize("scope", [OWN, PATTERN])
+def test_pages_offer_only_what_the_user_may_change(scope: str, site: AppContext, world: World) -> None:
+    with person(site, "bob", (scope, "editor")) as client:
         runs, annotations, triage = (client.get(path).text for path in ("/runs", "/annotations", "/triage"))
         sections = runs.split("<section>")[1:]
         own, other = (
@@ -318,7 +336,7 @@ def test_cached_pages_differ_by_testbeds(site: AppContext, world: World) -> None
     app = make_app(site)
     authenticator: Authenticator = app.state.authenticator
     site.store.grants.add("bob", OWN, "editor", user="ada")
-    site.store.grants.add("eve", OTHER, "editor", user="ada")
+    site.store.grants.add("eve", "3n-*", "editor", user="ada")
     counts = []
     with TestClient(app, base_url="http://localhost") as client:
         for name in ("bob", "eve", "otto", "bob"):

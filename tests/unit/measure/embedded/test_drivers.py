@@ -170,7 +170,8 @@ def test_program_takes_the_routers_place(device: EmbeddedDevice, tmp_path: Path)
     assert "1" * 40 == device.version
 
 
-def test_isolated_program_runs_in_a_sandbox(tmp_path: Path) -> None:
+def test_isolated_program_runs_in_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perftrend.sandbox.find_launcher", lambda: "bubblewrap")
     device = EmbeddedDevice(WithOwnNetwork(), Node(cpu=1))
     program = tmp_path / "router.pyz"
     program.write_text("")

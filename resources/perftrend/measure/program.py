@@ -1,0 +1,195 @@
+"""A program on a node of the testbed that runs in the background, such as a device.
+
+The node may be another machine. A shell there starts the program, and ends it when its own standard input
+ends: when this object is closed, when the job has ended however it did, and when the connection is lost. If
+the node does not notice that, the next start finds the program by a file with its process ID, and ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import IO, Self
+
+from perftrend.errors import TestbedError
+
+_STOP_S = 10.0
+_LONGEST_OUTPUT = 1 << 20
+"""Characters of output that are retained; a program may write for weeks."""
+_LONGEST_MESSAGE = 300
+
+# Fields of /proc/PID/stat after the name of the program, which may contain spaces; see proc_pid_stat(5).
+_SCRIPT = """
+started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+is_running() { [ -n "$1" ] && [ -n "$2" ] && [ "$(started "$1")" = "$2" ]; }
+end() {
+    kill -- "-$1" 2>/dev/null || kill "$1" 2>/dev/null
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        is_running "$1" "$2" || return 0
+        sleep 0.2
+    done
+    kill -KILL -- "-$1" 2>/dev/null || kill -KILL "$1" 2>/dev/null
+    for _ in 1 2 3 4 5; do
+        is_running "$1" "$2" || return 0
+        sleep 0.2
+    done
+    echo "process $1 of an earlier job does not end; end it by hand" >&2
+    exit 1
+}
+folder=/tmp/perftrend-$(id -u)
+mkdir -p -m 700 "$folder" && [ -O "$folder" ] && [ ! -L "$folder" ] || {
+    echo "$folder is not a folder of this user; remove it" >&2
+    exit 1
+}
+mode=$1 file=$folder/$2.pid
+shift 2
+if read -r old begun <"$file" && is_running "$old" "$begun"; then end "$old" "$begun"; fi 2>/dev/null
+begin='
+    echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1"
+    echo "process $$"
+    shift
+    exec "$@"'
+[ "$mode" = background ] || exec sh -c "$begin" sh "$file" "$@"
+exec 3<&0
+setsid sh -c "$begin" sh "$file" "$@" </dev/null 3<&- &
+child=$!
+begun=$(started "$child")
+(
+    cat <&3 >/dev/null
+    end "$child" "$begun"
+) >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait "$child"
+code=$?
+kill "$watcher" 2>/dev/null
+exit "$code"
+"""
+_FIRST_LINE = re.compile(r"process (\d+)\n")
+
+
+class Program:
+    """A program that runs on a node until it is closed.
+
+    :param at_node: returns the command that runs another one on the node, such as ``Wiring.at_device``.
+    :param name: identifies the program on the node; only one program of a name runs there at a time.
+    :param command: an argument list.
+    :param is_interactive: whether the program reads commands from its standard input, and ends with it. It
+        has to end its own children.
+    :raises TestbedError: if it cannot be started, with what it wrote last.
+    """
+
+    def __init__(
+        self,
+        at_node: Callable[[Sequence[str]], list[str]],
+        name: str,
+        command: Sequence[str],
+        *,
+        is_interactive: bool = False,
+        start_s: float = 30.0,
+    ) -> None:
+        self._name = name
+        self._output = ""
+        self._has_ended = False
+        self._change = threading.Condition()
+        mode = "interactive" if is_interactive else "background"
+        started = at_node(["sh", "-c", _SCRIPT, "sh", mode, name, *command])
+        try:
+            self._process = subprocess.Popen(
+                started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                # A signal of the terminal ends the job, which then closes this in order.
+                process_group=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise TestbedError(f"{name}: cannot start {started[0]} ({error.strerror})") from None
+        assert self._process.stdout is not None  # noqa: S101 - opened as a pipe above
+        self._reader = threading.Thread(target=self._read, args=[self._process.stdout], daemon=True)
+        self._reader.start()
+        try:
+            self.pid = int(self.read_until(_FIRST_LINE, start_s)[1])
+            """Its process ID on the node."""
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def check(self) -> None:
+        """Raise a TestbedError with what the program wrote last, if it has ended."""
+        if not self.is_running:
+            self._reader.join(_STOP_S)
+            raise self._failure("has ended")
+
+    def write(self, text: str) -> None:
+        """Write to the standard input of an interactive program. :raises TestbedError: if it has ended."""
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        try:
+            self._process.stdin.write(text.encode())
+            self._process.stdin.flush()
+        except OSError:
+            self._process.wait()
+            self.check()
+
+    def read_until(self, pattern: re.Pattern[str], timeout_s: float) -> re.Match[str]:
+        """Wait for output, and remove it from what is read next.
+
+        :returns: the first match of the pattern; the text before it is in ``match.string``.
+        :raises TestbedError: if the program ends before, or does not write this in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        with self._change:
+            while not (found := pattern.search(self._output)):
+                if self._has_ended:
+                    raise self._failure("has ended")
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._change.wait(left_s):
+                    raise self._failure(f"did not respond within {timeout_s:g} s")
+            self._output = self._output[found.end() :]
+        return found
+
+    def last_lines(self) -> str:
+        """Return what the program wrote since the last match of :meth:`read_until`, at most 1 MB of it."""
+        with self._change:
+            return self._output
+
+    def close(self) -> None:
+        """End the program, and all that it has started unless it is interactive; may be called repeatedly.
+
+        The end of its input ends it in order. If that takes longer than 10 s, its connection is cut.
+        """
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_STOP_S)
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while data := pipe.read1(65536):  # type: ignore[attr-defined] # a buffered pipe has it
+                with self._change:
+                    self._output = (self._output + data.decode(errors="replace"))[-_LONGEST_OUTPUT:]
+                    self._change.notify_all()
+        with self._change:
+            self._has_ended = True
+            self._change.notify_all()
+
+    def _failure(self, what: str) -> TestbedError:
+        lines = [line.strip() for line in self._output.splitlines() if line.strip()]
+        return TestbedError(f"{self._name} {what}{': ' + lines[-1][:_LONGEST_MESSAGE] if lines else ''}")
