@@ -23,7 +23,7 @@ class XdpGenerator(EmbeddedGenerator):
     def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
         if options:
             raise errors.SettingsError(
-                f"the generator xdp has no options, but the testbed has {next(iter(options))!r}"
+                f"the generator xdp has no options, but the testbed sets {next(iter(options))!r}"
             )
         super().__init__(wiring, node, {})
         self.fallback = ""
@@ -33,7 +33,8 @@ class XdpGenerator(EmbeddedGenerator):
     def open(self) -> None:
         try:
             self._enable_napi()
-            self._start("perftrend.measure.xdp.generator", [tg for tg, _ in VethPairs.interfaces])
+            interfaces = [link.generator.interface for link in self._wiring.links]
+            self._start("perftrend.measure.xdp.generator", interfaces)
             self.fallback = ""
             self.version = f"{embedded_version()} xdp"
         except errors.TestbedError as error:
@@ -50,5 +51,5 @@ class XdpGenerator(EmbeddedGenerator):
             raise errors.TestbedError("it needs the wiring veth")
         if not shutil.which("ethtool"):
             raise errors.TestbedError("the program ethtool is missing (Debian: apt-get install ethtool)")
-        for _, interface in VethPairs.interfaces:
-            run(self._wiring.at_device(["ethtool", "-K", interface, "gro", "on"]))
+        for link in self._wiring.links:
+            run(self._wiring.at_device(["ethtool", "-K", link.device.interface, "gro", "on"]))
