@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import generator as benchmark
 from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedDevice
@@ -299,3 +301,19 @@ def test_kernel_returns_every_frame_at_a_low_rate(require: Require, forwarding: 
         trial = testbed.generator.trial(5_000, 0.5, None)
 
     assert (2500, 2500) == (trial.sent, trial.received)
+
+
+@pytest.mark.usefixtures("generator")
+def test_benchmark_counts_the_frames_of_both_generators(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fixture shows that this user can use both, and holds the lock."""
+    monkeypatch.setenv(lock.HELD, "this-machine")
+
+    assert 0 == benchmark.main(["--frames", "64B", "--trials", "1", "--duration", "0.02", "--json"])
+
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rates = [row for row in found if "rate_pps" in row]
+    assert ["embedded", "xdp"] * 5 == [row["generator"] for row in found]
+    assert [0] * 8 == [row["wrong_counts"] for row in rates]
+    assert all(row["flood_pps"] > 0 for row in found[-2:])
