@@ -95,7 +95,7 @@ class Sink:
 
     def highest_lossless_pps(self, duration_s: float) -> float:
         """Return the highest rate without loss, by bisection; 0 if none was found."""
-        low_pps, high_pps = 0.0, 1.1 * self.generator.highest_pps()
+        low_pps, high_pps = 0.0, 1.25 * self.generator.highest_pps()
         for _ in range(_STEPS):
             rate_pps = (low_pps + high_pps) / 2
             if any(self._is_lossless(rate_pps, duration_s) for _ in range(_ATTEMPTS)):
@@ -186,7 +186,10 @@ def print_tables(found: Sequence[RateRow | LimitRow]) -> None:
     limits = [row for row in found if isinstance(row, LimitRow)]
     grid(
         "Rates",
-        ("generator", "frame", "pps", "median error", "worst error", "wrong counts", "lost", "CPU", "disturbed"),
+        (
+            "generator", "frame", "pps", "median error", "worst error", "wrong counts", "lost", "CPU",
+            "disturbed",
+        ),
         (
             (
                 row.generator, row.frame, f"{row.rate_pps:,.0f}", f"{row.median_error:.4%}",

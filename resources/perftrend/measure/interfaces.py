@@ -70,6 +70,8 @@ class Wiring(Protocol):
     links: Sequence[Link] = ()
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
+    is_remote: bool = False
+    """Whether the ports are on other machines."""
 
     def unusable(self) -> str:
         """Return why this machine does not support the wiring; empty if it does."""
@@ -103,6 +105,7 @@ class Wiring(Protocol):
         :param owner: name of this job, for messages of others.
         :raises TestbedError: if another job still uses them after ``wait_s``.
         """
+        return  # Not abstract: wirings on this machine need no lock of their own.
 
 
 class TrafficGenerator(Protocol):
