@@ -72,6 +72,13 @@ def test_every_frame_is_sent_once(
     assert 0 == count.received
 
 
+def test_rate_is_never_exceeded(generator: XdpGenerator) -> None:
+    """However busy the machine is: it can only make a trial longer. What is caught up makes 15 ms at most."""
+    generator.use("64B", bridged=False)
+
+    assert generator.count(10_000, 0.5).sending_s > 0.5 - 0.015
+
+
 CAPTURE = """
 import socket, sys
 ports = []
@@ -134,6 +141,7 @@ def test_trial_ends_early_if_its_loss_is_certain(generator: XdpGenerator) -> Non
     assert count.sent < count.planned
     assert count.sent > 0.005 * count.planned
     assert (0, False) == (count.received, count.unproven)
+    assert count.sent_each[0] - count.sent_each[1] in (0, 1)
 
 
 def test_trial_after_one_that_ended_early_is_complete(pairs: VethPairs, generator: XdpGenerator) -> None:
