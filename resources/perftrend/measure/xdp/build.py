@@ -3,12 +3,16 @@
 It needs clang 14 (Debian 12: apt-get install clang-14). Other versions may choose other instructions. The
 result is shipped, so that measuring needs no compiler.
 
+``pacer.bpf.sha256`` has the checksums of both, so that a source that was changed without this is noticed where
+there is no compiler.
+
 The file has the instructions as the kernel loads them, except the file descriptor of the map: each reference
 to the global variable becomes one to the value of a map (``BPF_PSEUDO_MAP_VALUE``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import subprocess
 import sys
@@ -20,6 +24,7 @@ from perftrend.measure.xdp.program import INSTRUCTIONS, LOAD_64_BITS, MAP_VALUE
 
 COMPILER = "clang-14"
 SOURCE = INSTRUCTIONS.with_name("pacer.bpf.c")
+CHECKSUMS = INSTRUCTIONS.with_name("pacer.bpf.sha256")
 _FLAGS = ("-target", "bpf", "-mcpu=v3", "-O2", "-Wall", "-Wextra", "-Werror")
 
 # elf.h
@@ -63,9 +68,16 @@ def _sections(elf: bytes) -> Iterator[tuple[int, bytes]]:
         yield kind, elf[offset : offset + size]
 
 
+def checksums() -> str:
+    """Return the checksums of the source and the instructions, as sha256sum(1) writes them."""
+    files = (SOURCE, INSTRUCTIONS)
+    return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+
+
 def main() -> int:
-    """Write the file that is shipped."""
+    """Write the files that are shipped."""
     INSTRUCTIONS.write_bytes(compile_program())
+    CHECKSUMS.write_text(checksums())
     return 0
 
 

@@ -7,11 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from perftrend.measure.xdp.build import COMPILER, compile_program, instructions
+from perftrend.measure.xdp.build import CHECKSUMS, COMPILER, checksums, compile_program, instructions
 from perftrend.measure.xdp.generator import PACER
 from perftrend.measure.xdp.program import INSTRUCTIONS
 
 
+def test_instructions_were_compiled_after_the_last_change_of_the_source() -> None:
+    """If this fails: ``python -m perftrend.measure.xdp.build``."""
+    assert CHECKSUMS.read_text() == checksums()
+
+
+@pytest.mark.measure
 def test_shipped_instructions_are_those_of_the_source(require: Callable[[object, str], None]) -> None:
     require(shutil.which(COMPILER), f"needs {COMPILER} (Debian 12: apt-get install {COMPILER})")
 
