@@ -3,8 +3,8 @@
 It needs clang 14 (Debian 12: apt-get install clang-14). Other versions may choose other instructions. The
 result is shipped, so that measuring needs no compiler.
 
-``pacer.bpf.sha256`` has the checksums of both, so that a source that was changed without this is noticed where
-there is no compiler.
+``pacer.bpf.sha256`` has the checksums of both, so that a source that was changed without this is noticed even
+without a compiler.
 
 The file has the instructions as the kernel loads them, except the file descriptor of the map: each reference
 to the global variable becomes one to the value of a map (``BPF_PSEUDO_MAP_VALUE``).
