@@ -17,10 +17,12 @@ from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
+from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.wiring import VethPairs, run
 from perftrend.model import Trial
 from tests.integration.quiet import interference
+from tests.integration.servers import lab as labs
 
 pytestmark = pytest.mark.packets
 
@@ -90,6 +92,24 @@ def test_counters_of_rules_and_threads_agree_with_the_trials(
     assert 400 + 60 + 2 == counters["rules"]["rules"]
     assert counters["cache"]["flows"] == counters["cache"]["missed"] > 460
     assert "Open vSwitch 3" in testbed.versions()["device"]
+
+
+def test_switch_on_another_machine_forwards(tmp_path: Path, require: Require) -> None:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path) as lab:
+        file = lab.file(device={"driver": "ovs"})
+        file["nodes"]["dut"]["cpu"] = 0
+        with Testbed(Specification.model_validate(file)) as testbed:
+            testbed.start_device({"acl_rules": "20"})
+            testbed.use("64B")
+            trial = testbed.trials.measure(2_000, 0.5, 0.9)
+            during = testbed.device.counters()
+
+        assert 1000 == trial.sent
+        assert 0 < trial.received <= 1000
+        assert 22 == during["rules"]["rules"]
+        assert {"0", "main"} == set(during["threads"])
+        wait_until(lambda: not lab.processes("dut"))
 
 
 def test_rules_make_the_lookup_of_cached_flows_longer(
@@ -228,13 +248,16 @@ def test_switch_ends_with_its_job(wiring: VethPairs, number: signal.Signals) -> 
     job.send_signal(number)
     job.communicate()
 
-    deadline = time.monotonic() + 60
-    while leftovers(wiring) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
     assert "started\n" == started
     assert {"folder", "process", "XDP program"} == during
-    assert set() == leftovers(wiring)
+    wait_until(lambda: not leftovers(wiring))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def leftovers(wiring: VethPairs) -> set[str]:

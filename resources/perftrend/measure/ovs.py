@@ -183,7 +183,7 @@ class OvsDevice(Device):
         return self._run("ovs-appctl", "-T", "10", "-t", f"{self._folder}/switch.ctl", *command)
 
     def _run(self, *command: str, text: str = "") -> str:
-        """Run a command on the node. :raises TestbedError: with the last line of its output or the switch's."""
+        """Run a command on the node. :raises TestbedError: with the last line that it or the switch wrote."""
         try:
             return run(self._wiring.at_device(command), text)
         except errors.TestbedError as error:
