@@ -1,0 +1,278 @@
+"""Open vSwitch forwards real packets, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import TestbedError
+from perftrend.measure import lock, specification
+from perftrend.measure.interfaces import Link, Node, Port
+from perftrend.measure.ovs import OvsDevice
+from perftrend.measure.specification import Specification
+from perftrend.measure.testbed import Testbed
+from perftrend.measure.wiring import VethPairs, run
+from perftrend.model import Trial
+from tests.integration.quiet import interference
+from tests.integration.servers import lab as labs
+
+pytestmark = pytest.mark.packets
+
+Require = Callable[[object, str], None]
+SPECIFICATION = specification.load("1n-ovs")
+FOLDERS = Path(f"/tmp/perftrend-{os.getuid()}")  # noqa: S108 - where programs on a node have their files
+
+
+@pytest.fixture
+def testbed(require: Require) -> Iterator[Testbed]:
+    found = Testbed(SPECIFICATION)
+    require(not found.unusable(), found.unusable())
+    with lock.hold(SPECIFICATION.lock, wait_s=600), found:
+        yield found
+
+
+@pytest.fixture
+def measure(require_quiet: Callable[[str], None]) -> Callable[..., Trial]:
+    """Give a function that makes a trial, if the cores are quiet enough for one that is valid."""
+
+    def trial(testbed: Testbed, rate_pps: float, duration_s: float, **options: float) -> Trial:
+        found = testbed.trials.measure(rate_pps, duration_s, **options)
+        require_quiet(interference(found.invalid))
+        assert "" == found.invalid
+        return found
+
+    return trial
+
+
+@pytest.fixture
+def wiring(require: Require) -> Iterator[VethPairs]:
+    found = VethPairs()
+    reason = found.unusable() or OvsDevice(found, Node()).unusable()
+    require(not reason, reason)
+    found.open()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX"])
+@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+def test_every_frame_comes_back_once_at_a_low_rate(
+    testbed: Testbed, measure: Callable[..., Trial], frame: str, forwarding: str
+) -> None:
+    testbed.start_device({"forwarding": forwarding, "acl_rules": "20"})
+    testbed.use(frame)
+
+    trial = measure(testbed, 10_000, 0.5)
+
+    assert (5000, 5000) == (trial.sent, trial.received)
+
+
+def test_counters_of_rules_and_threads_agree_with_the_trials(
+    testbed: Testbed, measure: Callable[..., Trial]
+) -> None:
+    testbed.start_device({"acl_rules": "60"})
+    testbed.use("64B")
+    measure(testbed, 10_000, 0.3)
+
+    counters = testbed.device.counters()
+
+    forwarding, generated = counters["threads"], testbed.generator.counters()
+    received = sum(thread["packets received"] for thread in forwarding.values())
+    assert generated["received"] == received <= generated["sent"]
+    assert 400 + 60 + 2 == counters["rules"]["rules"]
+    assert counters["cache"]["flows"] == counters["cache"]["missed"] > 460
+    assert "Open vSwitch 3" in testbed.versions()["device"]
+
+
+def test_switch_on_another_machine_forwards(tmp_path: Path, require: Require) -> None:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path) as lab:
+        file = lab.file(device={"driver": "ovs"})
+        file["nodes"]["dut"]["cpu"] = 0
+        with Testbed(Specification.model_validate(file)) as testbed:
+            testbed.start_device({"acl_rules": "20"})
+            testbed.use("64B")
+            trial = testbed.trials.measure(2_000, 0.5, 0.9)
+            during = testbed.device.counters()
+
+        assert 1000 == trial.sent
+        assert 0 < trial.received <= 1000
+        assert 22 == during["rules"]["rules"]
+        assert {"0", "main"} == set(during["threads"])
+        wait_until(lambda: not lab.processes("dut"))
+
+
+def test_rules_make_the_lookup_of_cached_flows_longer(
+    testbed: Testbed, measure: Callable[..., Trial]
+) -> None:
+    """Counted, not timed: each frame is compared with the masks of the cached flows."""
+    lookups = []
+    for rules in ("0", "400"):
+        testbed.start_device({"base_rules": rules})
+        testbed.use("64B")
+        measure(testbed, 10_000, 0.3)
+        (thread,) = (each for name, each in testbed.device.counters()["threads"].items() if name != "main")
+        lookups.append(thread["subtable lookups per megaflow hit"])
+
+    assert 1 == lookups[0]
+    assert lookups[1] > 20
+
+
+@pytest.mark.measure
+def test_rules_slow_the_switch_down(
+    testbed: Testbed, measure: Callable[..., Trial], record_property: Callable[[str, object], None]
+) -> None:
+    rates = []
+    for rules in ("0", "112"):
+        testbed.start_device({"acl_rules": rules})
+        testbed.use("64B")
+        rates.append(measure(testbed, testbed.maximum_pps, 0.5, deviation=0.05).receive_rate_pps)
+
+    record_property("measured", f"0 and 112 further rules: {rates[0]:.0f} and {rates[1]:.0f} pps")
+    assert rates[1] < 0.9 * rates[0]
+
+
+def test_port_that_does_not_exist_is_an_error_of_one_line(wiring: VethPairs) -> None:
+    wiring.links = [wiring.links[0], Link(Port("tg1"), Port("d9", "02:00:00:00:0d:01"))]
+
+    with pytest.raises(TestbedError) as refused:
+        OvsDevice(wiring, Node()).start({})
+
+    assert "Open vSwitch, port d9: could not open network device d9 (No such device)" == str(refused.value)
+    assert set() == leftovers(wiring)
+
+
+def test_build_without_dpdk_is_an_error_that_names_the_package(wiring: VethPairs, require: Require) -> None:
+    if "dpdk" in run(["ovs-vswitchd", "--version"]).lower():
+        require(False, "needs Open vSwitch without DPDK")
+    wiring.links = [wiring.links[0], Link(Port("tg1"), Port(mac="02:00:00:00:0d:01", pci="0000:01:00.0"))]
+
+    with pytest.raises(TestbedError, match=r"built without ports of type dpdk.*openvswitch-switch-dpdk"):
+        OvsDevice(wiring, Node()).start({})
+
+    assert set() == leftovers(wiring)
+
+
+def test_missing_schema_is_an_error_of_one_line(
+    wiring: VethPairs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OVS_PKGDATADIR", str(tmp_path))
+
+    with pytest.raises(TestbedError, match=r"^ovs has ended: .*vswitch\.ovsschema.*No such file"):
+        OvsDevice(wiring, Node()).start({})
+
+    assert set() == leftovers(wiring)
+
+
+def test_missing_program_of_another_machine_is_an_error_of_one_line(
+    wiring: VethPairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "is_remote", True)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    with pytest.raises(TestbedError, match=r"ovs-vswitchd is missing .*apt-get install openvswitch-switch"):
+        OvsDevice(wiring, Node()).start({})
+
+
+def test_core_that_does_not_exist_is_an_error(wiring: VethPairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wiring, "is_remote", True)
+
+    with pytest.raises(TestbedError, match="port d0: no thread polls it; does core 1000 exist"):
+        OvsDevice(wiring, Node(cpu=1000)).start({})
+
+    assert set() == leftovers(wiring)
+
+
+def test_stopped_switch_leaves_nothing(wiring: VethPairs) -> None:
+    device = OvsDevice(wiring, Node())
+    device.start({"acl_rules": "10"})
+    during = leftovers(wiring)
+    device.stop()
+    device.stop()
+
+    assert {"folder", "process", "XDP program"} == during
+    assert set() == leftovers(wiring)
+
+
+def test_killed_switch_is_reported_and_starts_again(wiring: VethPairs) -> None:
+    device = OvsDevice(wiring, Node())
+    device.start({})
+    status = Path(f"/proc/{device.busy_processes()[0]}/status").read_text()
+    killed = os.pidfd_open(int(status.partition("Tgid:")[2].split()[0]))
+    signal.pidfd_send_signal(killed, signal.SIGKILL)
+    select.select([killed], [], [])
+    os.close(killed)
+
+    with pytest.raises(TestbedError, match=r"^(ovs has ended|Open vSwitch: .* cannot connect).*$"):
+        device.counters()
+    device.start({})
+    device.stop()
+
+    assert set() == leftovers(wiring)
+
+
+JOB = """
+import sys
+from perftrend.measure.interfaces import Node
+from perftrend.measure.ovs import OvsDevice
+from perftrend.measure.wiring import VethPairs
+
+wiring = VethPairs()
+wiring.at_device = lambda command: ["nsenter", "-t", sys.argv[1], "--net", "--", *command]
+device = OvsDevice(wiring, Node())
+device.start({})
+print("started", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_switch_ends_with_its_job(wiring: VethPairs, number: signal.Signals) -> None:
+    (holder,) = (word for word in wiring.at_device([]) if word.isdigit())
+    job = subprocess.Popen(
+        [sys.executable, "-c", JOB, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert job.stdout is not None
+    started = job.stdout.readline()
+    during = leftovers(wiring)
+    job.send_signal(number)
+    job.communicate()
+
+    assert "started\n" == started
+    assert {"folder", "process", "XDP program"} == during
+    wait_until(lambda: not leftovers(wiring))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def leftovers(wiring: VethPairs) -> set[str]:
+    """Return the kinds of what a switch has left in the device's namespace."""
+    network = run(wiring.at_device(["readlink", "/proc/self/ns/net"])).strip()
+    found = set()
+    if list(FOLDERS.glob(f"ovs-{''.join(filter(str.isdigit, network))}")):
+        found.add("folder")
+    if "prog/xdp" in run(wiring.at_device(["ip", "-details", "link", "show"])):
+        found.add("XDP program")
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_switch = (path / "comm").read_text().startswith("ovs")
+            if is_switch and network == str((path / "ns/net").readlink()):
+                found.add("process")
+        except OSError:
+            continue  # It ended in the meantime.
+    return found

@@ -1,0 +1,186 @@
+"""Options, rules and counters of Open vSwitch; the texts to parse are those of version 3.1.0."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from ipaddress import IPv4Address
+
+import pytest
+
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure import ovs
+from perftrend.measure.embedded import frames
+from perftrend.measure.interfaces import Node, Port
+from perftrend.measure.ovs import OvsDevice
+from perftrend.measure.wiring import Loopback, VethPairs
+
+PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
+
+STATISTICS = """\
+pmd thread numa_id 0 core_id 1:
+  packets received: 4333032
+  packet recirculations: 0
+  avg. datapath passes per packet: 1.00
+  emc hits: 4281551
+  megaflow hits: 51479
+  avg. subtable lookups per megaflow hit: 1.25
+  miss with success upcall: 2
+  idle cycles: 44507476544 (56.01%)
+  processing cycles: 34953174816 (43.99%)
+  avg cycles per packet: 18338.35 (79460651360/4333032)
+main thread:
+  packets received: 7
+"""
+DATAPATH = """\
+netdev@ovs-netdev:
+  lookups: hit:1151620 missed:2 lost:0
+  flows: 466
+  port 0: ovs-netdev (tap)
+"""
+
+
+@pytest.fixture
+def device() -> OvsDevice:
+    return OvsDevice(VethPairs(), Node())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"forwarding": "l2", "emc": "no"}, {"acl_rules": "10000", "base_rules": "10000"}]
+)
+def test_valid_options_are_accepted(device: OvsDevice, options: dict[str, str]) -> None:
+    device.check(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
+        ({"acl_rules": "10001"}, "acl_rules='10001': write a number from 0 to 10000"),
+        ({"acl_rules": "1,actions=flood"}, "acl_rules='1,actions=flood'"),
+        ({"forwarding": "ip6"}, "forwarding='ip6'; did you mean 'ip4'"),
+        ({"emc": "off"}, "emc='off'; known are no, yes"),
+    ],
+)
+def test_invalid_option_is_named(device: OvsDevice, options: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        device.check(options)
+
+    assert message in str(refused.value)
+
+
+def test_without_root_it_is_unusable(device: OvsDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(TestbedError, match="needs root"):
+        device.start({})
+
+
+def test_missing_program_is_named_with_its_package(
+    device: OvsDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+    assert device.unusable().endswith("missing (Debian: apt-get install openvswitch-switch)")
+
+
+def test_wiring_without_interfaces_is_refused() -> None:
+    assert "needs a wiring with an even number of links" in OvsDevice(Loopback(), Node()).unusable()
+
+
+def test_program_that_never_started_has_no_counters(device: OvsDevice) -> None:
+    device.stop()
+
+    assert {} == device.counters()
+    assert [] == list(device.busy_processes())
+
+
+def test_interfaces_become_ports_of_af_xdp() -> None:
+    words = " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True))
+
+    assert "other_config:pmd-cpu-mask=0x8" in words
+    assert "add-port perftrend d0 -- set interface d0 ofport_request=1 options:n_rxq=1 type=afxdp" in words
+    assert "add-port perftrend d1 -- set interface d1 ofport_request=2 options:n_rxq=1 type=afxdp" in words
+    assert "dpdk" not in words
+    assert "emc-insert-inv-prob" not in words
+
+
+def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
+    ports = [Port(mac="0a:00:00:00:00:01", pci="0000:3b:00.0"), Port("wan", pci="0000:3b:00.1")]
+
+    words = " ".join(ovs.configuration(ports, cpu=None, has_emc=True))
+
+    assert "other_config:dpdk-init=true" in words
+    assert "set interface dpdk0 ofport_request=1 options:n_rxq=1 type=dpdk" in words
+    assert "options:dpdk-devargs=0000:3b:00.0" in words
+    assert "add-port perftrend wan" in words
+    assert "pmd-cpu-mask" not in words
+
+
+def test_without_the_exact_match_cache_no_flow_enters_it() -> None:
+    assert "other_config:emc-insert-inv-prob=0" in ovs.configuration(PORTS, cpu=0, has_emc=False)
+
+
+def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None:
+    assert [
+        "priority=1,ip,in_port=1,actions=mod_dl_src:02:00:00:00:0d:01,mod_dl_dst:02:00:00:00:0a:01,"
+        "dec_ttl,output:2",
+        "priority=1,ip,in_port=2,actions=mod_dl_src:02:00:00:00:0d:00,mod_dl_dst:02:00:00:00:0a:00,"
+        "dec_ttl,output:1",
+    ] == list(ovs.rules(PORTS, {"forwarding": "ip4"}))
+
+
+def test_bridge_learns() -> None:
+    assert ["priority=1,actions=NORMAL"] == list(ovs.rules(PORTS, {"forwarding": "l2"}))
+
+
+def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
+    rules = list(ovs.rules(PORTS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
+    matches = [re.fullmatch(r"priority=2,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
+               for rule in rules]  # fmt: skip
+    masks = [int(match[2], 16) for match in matches if match]
+
+    assert 20_000 == len(masks) == len(set(rules))
+    assert all(mask & 1024 != mask & 1025 for mask in masks)
+    assert all(mask <= 0xFFFF for mask in masks)
+
+
+def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
+    rules = list(ovs.rules(PORTS, {"acl_rules": str(2 * frames.FLOWS)}))[:-2]
+    hosts = {match[1] for rule in rules if (match := re.search(r"nw_src=([\d.]+)", rule))}
+    masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
+
+    expected = {
+        str(IPv4Address(network + 2 + flow)) for network in frames.NETWORKS for flow in range(frames.FLOWS)
+    }
+    assert expected == hosts
+    assert frames.FLOWS == len(masks)
+
+
+def test_counters_of_threads_are_parsed() -> None:
+    threads = ovs.parse_threads(STATISTICS)
+
+    assert {"1", "main"} == set(threads)
+    assert 4333032 == threads["1"]["packets received"]
+    assert 1.25 == threads["1"]["subtable lookups per megaflow hit"]
+    assert 44507476544 == threads["1"]["idle cycles"]
+    assert 18338.35 == threads["1"]["cycles per packet"]
+    assert {"packets received": 7} == threads["main"]
+
+
+def test_lookups_in_the_cache_are_parsed() -> None:
+    assert {"hit": 1151620, "missed": 2, "lost": 0, "flows": 466} == ovs.parse_cache(DATAPATH)
+
+
+def test_number_of_rules_is_parsed() -> None:
+    text = "NXST_AGGREGATE reply (xid=0x4): packet_count=1121254 byte_count=67275240 flow_count=22\n"
+
+    assert {"packets": 1121254, "rules": 22} == ovs.parse_rules(text)
+
+
+@pytest.mark.parametrize("parse", [ovs.parse_threads, ovs.parse_cache, ovs.parse_rules])
+def test_output_of_another_version_gives_no_counters(parse: object) -> None:
+    assert callable(parse)
+    assert {} == parse("statistics: none\n")
