@@ -441,6 +441,30 @@ def test_other_stores_need_no_driver(checkout: Checkout, store: str) -> None:
     assert f"pip {checkout.top}" in checkout.log
 
 
+@pytest.mark.parametrize(
+    ("words", "testbed", "package"),
+    [
+        (["--testbed", "1n-ovs"], "", "openvswitch-switch"),
+        (["--testbed=1n-testpmd"], "1n-veth", "dpdk-dev librte-net-af-packet23 librte-mempool-ring23"),
+        ([], "1n-ovs", "openvswitch-switch"),
+        (["--testbed", "1n-veth"], "1n-ovs", ""),
+        (["--testbed"], "", ""),
+    ],
+)
+def test_program_of_a_device_is_installed_if_its_testbed_is_used(
+    checkout: Checkout, words: list[str], testbed: str, package: str
+) -> None:
+    checkout.program("id", "#!/bin/sh\necho 0\n")
+    checkout.program("ldconfig", "#!/bin/sh\n")
+    checkout.program("apt-get", f'#!/bin/sh\necho "apt $*" >>{checkout.home}/log\n')
+
+    checkout.run("trending", *words, **({"PERFTREND_TESTBED": testbed} if testbed else {}))
+
+    installed = [line.removeprefix("apt -qq install -y --no-install-recommends ") for line in checkout.log
+                 if line.startswith("apt -qq install")]  # fmt: skip
+    assert ([package] if package else []) == installed
+
+
 def test_refused_option_installs_no_driver(checkout: Checkout) -> None:
     checkout.run("trending")
     before = checkout.files()
