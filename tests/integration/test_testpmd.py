@@ -25,6 +25,7 @@ pytestmark = pytest.mark.packets
 measure = test_packets.measure
 
 JOB = """
+import os
 import sys
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
@@ -32,13 +33,30 @@ from perftrend.measure.testbed import Testbed
 with Testbed(specification.load("1n-testpmd")) as testbed:
     testbed.start_device({})
     print(*testbed.device.busy_processes(), flush=True)
+    if "fork" in sys.argv:
+        # The copy has the input of testpmd open, which then does not notice the end of the job.
+        os.fork()
     sys.stdin.read()
+    os._exit(0)
 """
 
 
 @pytest.fixture
 def testbed(require: Require) -> Iterator[Testbed]:
     yield from test_packets.opened("1n-testpmd", require)
+
+
+def start_job(*arguments: str) -> tuple[subprocess.Popen[str], int]:
+    """Start a job with a testbed of its own, and return it with the thread that forwards."""
+    job = subprocess.Popen(
+        [sys.executable, "-c", JOB, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert job.stdout is not None
+    return job, int(job.stdout.readline())
 
 
 def is_running(pid: int) -> bool:
@@ -163,13 +181,7 @@ def test_end_of_testpmd_is_an_error_of_the_next_trial_and_of_the_counters(testbe
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_however_the_job_ends(testbed: Testbed, number: signal.Signals) -> None:
-    del testbed  # its lock and its reason to be skipped
-    job = subprocess.Popen(
-        [sys.executable, "-c", JOB], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert job.stdout is not None
-    thread = int(job.stdout.readline())
+    job, thread = start_job()
     was_running = is_running(thread)
     job.send_signal(number)
     job.communicate()
@@ -180,3 +192,17 @@ def test_nothing_is_left_however_the_job_ends(testbed: Testbed, number: signal.S
 
     assert was_running
     assert not is_running(thread)
+
+
+def test_process_of_an_earlier_job_that_did_not_end_is_ended_at_the_next_start(testbed: Testbed) -> None:
+    job, thread = start_job("fork")
+    job.kill()
+    job.wait()
+    is_left = is_running(thread)
+
+    testbed.start_device({})
+
+    assert is_left
+    assert not is_running(thread)
+    # The copy of the job ends with its input.
+    job.communicate()

@@ -137,7 +137,7 @@ class TestpmdDevice(Device):
         try:
             log = _request(program, timeout_s=_START_S)
         except TestbedError as error:
-            raise TestbedError(_describe_failure(program.last_lines()) or str(error)) from None
+            raise TestbedError(describe_failure(program.last_lines()) or str(error)) from None
         if found := _VERSION.search(log):
             self.version = found[1]
         answer = _request(program, "set record-core-cycles on", "start", "show port info all")
@@ -146,7 +146,7 @@ class TestpmdDevice(Device):
         if not are_up or f"nb forwarding ports={_PORTS}" not in answer:
             states = ", ".join(f"port {number} is {status}" for number, (_, status) in enumerate(ports))
             raise TestbedError(
-                _describe_failure(log + answer) or f"testpmd does not forward: {states or 'it has no ports'}"
+                describe_failure(log + answer) or f"testpmd does not forward: {states or 'it has no ports'}"
             )
         for number, ((mac, _), link) in enumerate(
             zip(ports, _in_port_order(self._wiring.links), strict=True)
@@ -271,7 +271,7 @@ def _request(program: Program, *commands: str, timeout_s: float = _ANSWER_S) -> 
     return end.string[: end.start()]
 
 
-def _describe_failure(output: str) -> str:
+def describe_failure(output: str) -> str:
     """Return what testpmd wrote about a failure, in one line: the first message, and the cause of its end."""
     lines = [line for line in output.splitlines() if _FAILURE.search(line) or _CAUSE.match(line)]
     if not lines:
