@@ -263,6 +263,9 @@ class Status(StrEnum):
     SKIP = "skip"
 
 
+NOT_SUPPORTED = "not supported: "
+"""The prefix of the message of a skipped test that its testbed cannot run; it has no result."""
+
 MARKED = "marked as invalid by "
 """The prefix of ``invalid`` in a result that a user marked."""
 

@@ -20,7 +20,7 @@ from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.model import Better, Measurement, Result, Status, TraceKey
+from perftrend.model import NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"
@@ -90,6 +90,8 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     status = _STATUS.get(test.status, Status.FAIL)
     expected = metrics_of(test)
     text = csit_messages.plain(test.message)
+    if status is Status.SKIP and text.startswith(NOT_SUPPORTED):
+        return InterpretedResults((), ())
     measurement, parsed, reason = _parse_test(test, text, expected)
     if measurement:
         readings = parsed.readings

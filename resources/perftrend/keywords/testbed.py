@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import platform
 
-from robot.api import logger
+from robot.api import SkipExecution, logger
 from robot.api.deco import keyword, library
 
 import perftrend
 from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.testbed import Testbed
+from perftrend.model import NOT_SUPPORTED
 from perftrend.settings import Settings
 
 
@@ -70,7 +71,11 @@ class TestbedKeywords:
 
     @keyword
     def start_device(self, **options: str) -> None:
-        """Start the device afresh with the options given, such as ``acl_rules=20``."""
+        """Start the device afresh with the options given, such as ``acl_rules=20``.
+
+        A test that the device cannot run is skipped.
+        """
+        _skip(self.testbed.lacks(options))
         self.testbed.start_device(options)
 
     @keyword
@@ -82,7 +87,14 @@ class TestbedKeywords:
     def start_traffic(self, frame: str) -> None:
         """Choose the frame size and determine the highest rate for it.
 
-        A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``.
+        A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``. A test with
+        frames that the generator cannot send is skipped.
         """
+        _skip(self.testbed.generator.lacks(frame))
         self.testbed.use(frame)
         logger.info(f"highest rate {self.testbed.maximum_pps:.0f} pps, link {self.testbed.link_pps:.0f} pps")
+
+
+def _skip(reason: str) -> None:
+    if reason:
+        raise SkipExecution(f"{NOT_SUPPORTED}{reason}")

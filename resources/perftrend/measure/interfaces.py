@@ -70,6 +70,8 @@ class Wiring(Protocol):
     links: Sequence[Link] = ()
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
+    is_remote: bool = False
+    """Whether the ports are on other machines."""
 
     def unusable(self) -> str:
         """Return why this machine does not support the wiring; empty if it does."""
@@ -119,6 +121,13 @@ class TrafficGenerator(Protocol):
     def close(self) -> None:
         """Release all resources; may be called at any time and more than once."""
 
+    def lacks(self, frame: str) -> str:  # noqa: ARG002 - for the drivers
+        """Return why the generator cannot send frames of this name; empty if it can.
+
+        The test is then skipped, and has no result.
+        """
+        return ""
+
     def use(self, frame: str, *, bridged: bool) -> None:
         """Select the traffic: frame sizes, and whether the device bridges or routes."""
 
@@ -151,6 +160,13 @@ class Device(Protocol):
 
     def check(self, options: Mapping[str, str]) -> None:
         """Validate the options. :raises SettingsError: for an unknown option or value, naming the nearest."""
+
+    def lacks(self, options: Mapping[str, str]) -> str:  # noqa: ARG002 - for the drivers
+        """Return why the device cannot do what a test requires by valid options; empty if it can.
+
+        The test is then skipped, and has no result.
+        """
+        return ""
 
     def start(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device. :raises TestbedError: if that fails; nothing is left behind."""

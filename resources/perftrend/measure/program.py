@@ -24,7 +24,8 @@ _LONGEST_MESSAGE = 300
 
 # Fields of /proc/PID/stat after the name of the program, which may contain spaces; see proc_pid_stat(5).
 _SCRIPT = """
-started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+# A zombie has ended, even if its parent does not know yet.
+started() { sed -n 's/.*) \\([^ZX]\\)/\\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 is_running() { [ -n "$1" ] && [ -n "$2" ] && [ "$(started "$1")" = "$2" ]; }
 end() {
     kill -- "-$1" 2>/dev/null || kill "$1" 2>/dev/null
@@ -40,22 +41,25 @@ end() {
     echo "process $1 of an earlier job does not end; end it by hand" >&2
     exit 1
 }
-folder=/tmp/perftrend-$(id -u)
+# Root of a user namespace is an ordinary user outside of it.
+read -r inside outside _ </proc/self/uid_map
+folder=/tmp/perftrend-$(($(id -u) - inside + outside))
 mkdir -p -m 700 "$folder" && [ -O "$folder" ] && [ ! -L "$folder" ] || {
     echo "$folder is not a folder of this user; remove it" >&2
     exit 1
 }
-mode=$1 file=$folder/$2.pid
+# A network namespace is a node of its own.
+mode=$1 file=$folder/$2-$(readlink /proc/self/ns/net | tr -dc 0-9).pid
 shift 2
 if read -r old begun <"$file" && is_running "$old" "$begun"; then end "$old" "$begun"; fi 2>/dev/null
 begin='
     echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1"
-    echo "process $$"
-    shift
+    [ "$2" = unannounced ] || echo "process $$"
+    shift 2
     exec "$@"'
-[ "$mode" = background ] || exec sh -c "$begin" sh "$file" "$@"
+[ "$mode" = background ] || exec sh -c "$begin" sh "$file" "$mode" "$@"
 exec 3<&0
-setsid sh -c "$begin" sh "$file" "$@" </dev/null 3<&- &
+setsid sh -c "$begin" sh "$file" "$mode" "$@" </dev/null 3<&- &
 child=$!
 begun=$(started "$child")
 (
@@ -70,6 +74,14 @@ kill "$watcher" 2>/dev/null
 exit "$code"
 """
 _FIRST_LINE = re.compile(r"process (\d+)\n")
+
+
+def replace_earlier(name: str, command: Sequence[str]) -> list[str]:
+    """Return the command for a node that runs another one there, and first ends what an earlier job left.
+
+    :param name: identifies the program on the node; only one program of a name runs there at a time.
+    """
+    return ["sh", "-c", _SCRIPT, "sh", "unannounced", name, *command]
 
 
 class Program:

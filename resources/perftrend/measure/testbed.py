@@ -14,10 +14,8 @@ from perftrend.measure.specification import Specification
 from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
 from perftrend.measure.wiring import run
 
-_REACHED_SHARE = 0.9
-"""A generator sustains this fraction of the rate that it reaches in a flood, and is used up to it."""
 _LOOKS = 2
-"""Maximum number of floods to measure the rate reached: a single one may have been disturbed."""
+"""Maximum number of measurements of the rate reached: a single one may have been disturbed."""
 _FORWARDED_SHARE = 0.995
 """A device that forwards at least this fraction of the offered rate is not at its limit."""
 
@@ -102,6 +100,10 @@ class Testbed:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
         self.device.check({**self.spec.device.options, **self._user_options})
 
+    def lacks(self, options: Mapping[str, str]) -> str:
+        """Return why the device cannot run a test with these options; empty if it can."""
+        return self.device.lacks({**self.spec.device.options, **options, **self._user_options})
+
     def start_device(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device with a test's options, which the user's options override."""
         self._options = {**self.spec.device.options, **options, **self._user_options}
@@ -126,7 +128,7 @@ class Testbed:
         """Return the link rate, or the rate that the generator sustains if that is lower."""
         reached_pps = 0.0
         for _ in range(_LOOKS):
-            reached_pps = max(reached_pps, _REACHED_SHARE * self.generator.highest_pps())
+            reached_pps = max(reached_pps, self.generator.highest_pps())
             if reached_pps >= self.link_pps:
                 return self.link_pps
         return reached_pps

@@ -93,11 +93,6 @@ class TestpmdDevice(Device):
     @override
     def check(self, options: Mapping[str, str]) -> None:
         check_options(options, numbers=_NUMBERS, words=_WORDS)
-        if int(options.get("acl_rules", "0")):
-            raise SettingsError(
-                f"device option acl_rules={options['acl_rules']}: testpmd has no access lists; "
-                "leave out such tests, for example by --tags mrrNOT*-acl*"
-            )
         descriptors = options.get("descriptors", "0")
         if int(descriptors) % _DESCRIPTOR_STEP:
             raise SettingsError(
@@ -110,8 +105,16 @@ class TestpmdDevice(Device):
             )
 
     @override
+    def lacks(self, options: Mapping[str, str]) -> str:
+        if rules := int(options.get("acl_rules", "0")):
+            return f"testpmd has no access lists, and the test has acl_rules={rules}"
+        return ""
+
+    @override
     def start(self, options: Mapping[str, str]) -> None:
         self.check(options)
+        if reason := self.lacks(options):
+            raise SettingsError(reason)
         self.stop()
         self._check_interfaces()
         # Without a terminal, the output would be written in blocks.

@@ -94,14 +94,6 @@ class WorkerProcess:
         del self._unanswered[0]
         return answer
 
-    def signal(self, number: int) -> None:
-        """Send a signal to the worker itself, not to the programs that started it."""
-        if self._is_confined:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-        else:
-            self._process.send_signal(number)
-
     def read(self, timeout_s: float) -> dict[str, Any]:
         """Return the next line that the worker writes.
 

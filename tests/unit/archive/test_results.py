@@ -12,7 +12,7 @@ import pytest
 from perftrend import message
 from perftrend.archive import Output, results
 from perftrend.archive.result_records import RecordedTest
-from perftrend.archive.results import of_test
+from perftrend.archive.results import interpret, of_test
 from perftrend.model import (
     Better,
     CriticalLoad,
@@ -145,6 +145,14 @@ def test_test_without_a_result_belongs_to_the_same_traces(
     assert {(Status(status.lower()), "no carrier", ())} == {
         (result.status, result.message, result.samples) for result in failed
     }
+
+
+def test_test_that_its_testbed_cannot_run_has_no_result() -> None:
+    found = interpret(recorded("not supported: testpmd has no access lists", "MRR", status="SKIP"))
+
+    assert ((), ()) == (found.results, found.unknown)
+    assert list(of_test(recorded("not supported: lies", "MRR", status="FAIL")))
+    assert list(of_test(recorded("no time left", "MRR", status="SKIP")))
 
 
 def test_failed_test_keeps_what_it_had_measured() -> None:

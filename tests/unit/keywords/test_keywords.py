@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from robot.api import SkipExecution
 
 from perftrend import message
 from perftrend.archive import read_output
 from perftrend.execution.selection import select
+from perftrend.keywords.testbed import TestbedKeywords
+from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator
 from perftrend.model import Measurement, Result, Status
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -205,6 +208,21 @@ def test_results_of_a_run_are_usable(shipped: Path) -> None:
     results: list[Result] = list(read_output(shipped))
 
     assert all(result.usable and result.status is Status.PASS for result in results)
+
+
+def test_test_that_the_testbed_cannot_run_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFTREND_TESTBED", "simulated")
+    keywords = TestbedKeywords()
+    keywords.open_testbed()
+    try:
+        monkeypatch.setattr(SimulatedDevice, "lacks", lambda _, options: f"no {options['acl_rules']} rules")
+        monkeypatch.setattr(SimulatedGenerator, "lacks", lambda _, frame: f"no frames of {frame}")
+        with pytest.raises(SkipExecution, match=r"^not supported: no 20 rules$"):
+            keywords.start_device(acl_rules="20")
+        with pytest.raises(SkipExecution, match=r"^not supported: no frames of 9000B$"):
+            keywords.start_traffic("9000B")
+    finally:
+        keywords.close_testbed()
 
 
 def test_suite_that_never_opened_a_testbed_says_so(own: dict[str, tuple[str, str]]) -> None:

@@ -266,7 +266,7 @@ def test_mrr_of_a_device_faster_than_the_generator_is_invalid(
 
     measurement = procedure.mrr(MrrPlan(duration_s=1, multiplicity=2, starts=1))
 
-    assert measurement.invalid.startswith("limited by the generator: it reaches 4500000")
+    assert measurement.invalid.startswith("limited by the generator: it reaches 5000000")
 
 
 def test_search_above_the_generators_rate_is_invalid(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
-from perftrend.measure.program import Program
+from perftrend.measure.program import Program, replace_earlier
 
 ROOT = Path(__file__).parents[3]
 LINE = re.compile(r"(.*)\n")
@@ -36,7 +36,13 @@ def name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Give a name that no other test uses."""
     unique = f"test-{os.getpid()}-{request.node.name[:60]}"
     yield unique
-    Path(f"/tmp/perftrend-{os.getuid()}/{unique}.pid").unlink(missing_ok=True)  # noqa: S108 - see the script
+    file_of(unique).unlink(missing_ok=True)
+
+
+def file_of(name: str) -> Path:
+    """Return the file with the process ID of a program."""
+    network = "".join(re.findall(r"\d", os.readlink("/proc/self/ns/net")))  # noqa: PTH115 - not a path
+    return Path(f"/tmp/perftrend-{os.getuid()}/{name}-{network}.pid")  # noqa: S108 - see the script
 
 
 def wait_for_end(pid: int) -> bool:
@@ -126,13 +132,25 @@ def test_other_process_with_the_number_of_an_earlier_one_is_spared(name: str) ->
     with Program(here, name, ["true"]) as earlier:
         wait_for_end(earlier.pid)
     with subprocess.Popen(["sleep", "600"]) as innocent:
-        file = Path(f"/tmp/perftrend-{os.getuid()}/{name}.pid")  # noqa: S108 - see the script
-        file.write_text(f"{innocent.pid} 12345\n")
+        assert file_of(name).exists()
+        file_of(name).write_text(f"{innocent.pid} 12345\n")
         with Program(here, name, ["sleep", "600"]):
             pass
 
         assert innocent.poll() is None
         innocent.kill()
+
+
+def test_command_ends_what_an_earlier_one_left(name: str) -> None:
+    command = replace_earlier(name, ["sh", "-c", "echo $$; exec sleep 600"])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert f"{first.pid}\n" == first.stdout.readline()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second:
+            assert second.stdout is not None
+            assert f"{second.pid}\n" == second.stdout.readline()
+            assert first.wait()
+            second.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

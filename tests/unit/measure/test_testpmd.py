@@ -153,7 +153,6 @@ def test_frames_are_sent_to_no_address_that_the_file_does_not_have() -> None:
         ({"mbufs": "1024"}, "mbufs='1024': write a number from 1025"),
         ({"burst": "0"}, "burst='0'"),
         ({"cores": "1 --vdev=x"}, "cores='1 --vdev=x'"),
-        ({"acl_rules": "20"}, "acl_rules=20: testpmd has no access lists; leave out such tests"),
         ({"lookups": "5", "forward_mode": "mac"}, "forward_mode=mac: with lookups"),
     ],
 )
@@ -172,6 +171,13 @@ def test_option_that_cannot_be_used_is_named(
 )
 def test_options_are_accepted(device: TestpmdDevice, options: Mapping[str, str]) -> None:
     device.check(options)
+
+
+def test_tests_with_access_lists_are_not_run(device: TestpmdDevice) -> None:
+    assert "testpmd has no access lists, and the test has acl_rules=20" == device.lacks({"acl_rules": "20"})
+    assert "" == device.lacks({"acl_rules": "0", "forwarding": "ip4"})
+    with pytest.raises(SettingsError, match="no access lists"):
+        device.start({"acl_rules": "20"})
 
 
 def test_counters_are_those_of_each_port_and_the_cycles_of_all_frames() -> None:

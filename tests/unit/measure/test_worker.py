@@ -149,20 +149,6 @@ def test_closing_is_allowed_twice() -> None:
         assert not lives(echo.pid)
 
 
-def test_a_signal_reaches_the_worker() -> None:
-    script = (
-        "import signal\n"
-        # Blocked until it is waited for: a handler that prints could interrupt another print.
-        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
-        + READY
-        + "signal.sigwait({signal.SIGUSR1}); print('{\"asked\": 1}', flush=True); time.sleep(60)"
-    )
-    with worker(script) as asked:
-        asked.signal(signal.SIGUSR1)
-
-        assert {"asked": 1} == asked.read(10)
-
-
 def test_a_module_runs_in_this_very_python() -> None:
     done = subprocess.run(python_module("platform", ["--terse"]), capture_output=True, check=False)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,8 @@ from perftrend import errors
 from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, check_options
+from perftrend.measure.program import replace_earlier
+from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.model import Trial
 from perftrend.sandbox import confine_device
@@ -27,6 +28,8 @@ _LONGEST_FRAME = 1518
 """In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """50,000 frames at once, more than any generator can send in that time."""
+_SUSTAINED_SHARE = 0.9
+"""The generator sustains this fraction of the rate that it reaches in a flood."""
 _NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
 _WORDS = {"forwarding": ("ip4", "l2"), "isolated": ("yes", "no")}
 _PROGRAM = ("program", "version", "isolated")
@@ -81,7 +84,7 @@ class EmbeddedGenerator(TrafficGenerator):
         arguments = ["--ports", *self._ports, *_cpu(self._node)]
         command = python_module("perftrend.measure.embedded.generator", arguments)
         self._worker = WorkerProcess(
-            "traffic generator", self._wiring.at_generator(dies_with_parent(command))
+            "traffic generator", self._wiring.at_generator(_started("generator", command, self._wiring))
         )
 
     @override
@@ -91,16 +94,20 @@ class EmbeddedGenerator(TrafficGenerator):
             self._worker = None
 
     @override
+    def lacks(self, frame: str) -> str:
+        if max(FrameProfile.parse(frame).sizes) <= _LONGEST_FRAME:
+            return ""
+        return f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
+
+    @override
     def use(self, frame: str, *, bridged: bool) -> None:
-        if max(FrameProfile.parse(frame).sizes) > _LONGEST_FRAME:
-            raise errors.SettingsError(
-                f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
-            )
+        if reason := self.lacks(frame):
+            raise errors.SettingsError(reason)
         self._require_worker().request({"frame": frame, "bridged": bridged}, _ANSWER_S)
 
     @override
     def highest_pps(self) -> float:
-        return self.count(_FLOOD_PPS, _FLOOD_S).sent_pps
+        return _SUSTAINED_SHARE * self.count(_FLOOD_PPS, _FLOOD_S).sent_pps
 
     @override
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
@@ -201,7 +208,9 @@ class EmbeddedDevice(Device):
         if program and is_confined:
             command = confine_device(command, Path(program).resolve(), ["CAP_NET_RAW"])
         self._worker = WorkerProcess(
-            "device", self._wiring.at_device(dies_with_parent(command)), is_confined=is_confined
+            "device",
+            self._wiring.at_device(_started("device", command, self._wiring)),
+            is_confined=is_confined,
         )
 
     @override
@@ -218,8 +227,16 @@ class EmbeddedDevice(Device):
     def counters(self) -> Counters:
         if self._worker is None:
             return {}
-        self._worker.signal(signal.SIGUSR1)
+        # Its process may be on another machine.
+        run(self._wiring.at_device(["kill", "-s", "USR1", str(self._worker.pid)]))
         return self._worker.read(_ANSWER_S)
+
+
+def _started(name: str, command: Sequence[str], wiring: Wiring) -> list[str]:
+    """Return the command that starts a worker, which ends with this job."""
+    ending = dies_with_parent(command)
+    # Another machine may not notice that the connection was lost.
+    return replace_earlier(f"embedded-{name}", ending) if wiring.is_remote else ending
 
 
 def _cpu(node: Node) -> list[str]:

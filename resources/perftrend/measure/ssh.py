@@ -1,0 +1,283 @@
+"""Nodes on other machines, reached by OpenSSH.
+
+The program ``ssh`` is used, so that its configuration, jump hosts, agents, certificates and known hosts
+apply. One connection to each node is opened, and all commands share it, which makes them quick to start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from typing_extensions import override
+
+from perftrend import errors
+from perftrend.measure.interfaces import Link, Node, Target, Wiring
+from perftrend.measure.wiring import run
+from perftrend.measure.worker import dies_with_parent
+
+_OPTIONS = ("host", "user", "port", "jump", "root")
+"""The options of a node that say how to reach it; drivers have others."""
+_ROOT: Mapping[str, Sequence[str]] = {"": (), "sudo": ("sudo", "-n", "--")}
+_CONNECT_S = 30.0
+_STOP_S = 5.0
+_LOOK_EVERY_S = 0.05
+_FORWARD_ATTEMPTS = 3
+_ALWAYS = (
+    # Nobody is there to answer, and a machine with another key is another machine.
+    *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "LogLevel=ERROR"),
+    # A connection that is lost is noticed within 15 s.
+    *("-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+)
+
+_HEARTBEAT_S = 10.0
+_RETRY_S = 1.0
+_IN_USE = 75
+# The file is locked by a shell on the node as long as the job is connected, and touched at each heartbeat. If
+# the connection was cut and the node does not notice it, the file gets old: then the shell is ended.
+_LOCK = """
+umask 0
+folder=/tmp/perftrend-locks
+[ -d "$folder" ] || mkdir -m 777 "$folder"
+file=$folder/$1
+exec 9>>"$file" || exit 1
+if ! flock -n 9; then
+    read -r pid holder <"$file"
+    if [ "$(($(date +%s) - $(stat -c %Y "$file")))" -gt 60 ] && [ "/proc/$pid/fd/9" -ef "$file" ]; then
+        kill "$pid" && sleep 1
+    fi
+    flock -n 9 || {
+        echo "${holder:-another job}"
+        exit 75
+    }
+fi
+echo "$$ $2" >"$file"
+echo
+while read -r _; do touch "$file"; done
+"""
+
+
+class SshWiring(Wiring):
+    """Nodes on other machines, connected by the links of the testbed's file.
+
+    :param nodes: their options are ``host``, and if needed ``user``, ``port``, ``jump`` (a jump host), and
+        ``root: sudo`` if the user becomes root by ``sudo``, which must not prompt for a password.
+    :param ssh_config: a file to use instead of ``~/.ssh/config``.
+    """
+
+    is_remote = True
+
+    def __init__(self, nodes: Mapping[str, Node], links: Sequence[Link], *, ssh_config: str = "") -> None:
+        self.links = links
+        self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in links]
+        self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in links]
+        self._connections = {
+            name: _Connection(name, node.options or {}, ssh_config) for name, node in nodes.items()
+        }
+        self._lock: _NodeLock | None = None
+
+    @override
+    def unusable(self) -> str:
+        if not shutil.which("ssh"):
+            return "the program ssh is missing (Debian: apt-get install openssh-client)"
+        return ""
+
+    @override
+    def open(self) -> None:
+        try:
+            for connection in self._connections.values():
+                connection.open()
+        except BaseException:
+            self.close()
+            raise
+
+    @override
+    def close(self) -> None:
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+        for connection in self._connections.values():
+            connection.close()
+
+    @override
+    def at_generator(self, command: Sequence[str]) -> list[str]:
+        return self._connections["tg"].command(command)
+
+    @override
+    def at_device(self, command: Sequence[str]) -> list[str]:
+        return self._connections["dut"].command(command)
+
+    @override
+    def forward_generator(self, target: Target) -> Target:
+        return self._connections["tg"].forward(target)
+
+    @override
+    def forward_device(self, target: Target) -> Target:
+        return self._connections["dut"].forward(target)
+
+    @override
+    def lock(self, name: str, owner: str, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                self._lock = _NodeLock(self.at_generator(["sh", "-c", _LOCK, "sh", name, owner]))
+            except _InUseError as error:
+                if time.monotonic() >= deadline:
+                    raise errors.TestbedError(
+                        f"testbed {name} is in use by {error}; wait longer with --wait SECONDS"
+                    ) from None
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+
+class _InUseError(Exception):
+    """Another job has the lock."""
+
+
+class _NodeLock:
+    """A lock on a node, as long as the connection exists."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        assert self._process.stdout is not None  # noqa: S101 - opened as a pipe above
+        if (line := self._process.stdout.readline()) != "\n":
+            self._raise(line.strip())
+        self._is_closed = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+        self._heart.start()
+
+    def _raise(self, holder: str) -> None:
+        _, error_output = self._process.communicate()
+        if self._process.returncode == _IN_USE:
+            raise _InUseError(holder)
+        reason = error_output.strip() or f"exit code {self._process.returncode}"
+        raise errors.TestbedError(f"the generator's node cannot be locked: {reason}")
+
+    def _beat(self) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        while not self._is_closed.wait(_HEARTBEAT_S):
+            try:
+                self._process.stdin.write("\n")
+            except OSError:
+                return  # The connection is lost, and what uses it will fail.
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._heart.join()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self._process.communicate(timeout=_STOP_S)
+        self._process.kill()
+        self._process.wait()
+
+
+class _Connection:
+    """A connection to a node, which all commands there share."""
+
+    def __init__(self, name: str, options: Mapping[str, str], config: str) -> None:
+        host = options.get("host", "")
+        if not host:
+            raise errors.SettingsError(f"node {name} has no option host, which the wiring ssh needs")
+        root = options.get("root", "")
+        if root not in _ROOT:
+            raise errors.SettingsError(f"node {name}: root={root!r}{errors.nearest(root, ['sudo'])}")
+        for option in _OPTIONS:
+            if options.get(option, "").startswith("-"):
+                raise errors.SettingsError(f"node {name}: {option}={options[option]!r} begins with a hyphen")
+        self._name = name
+        self._root = _ROOT[root]
+        user, port, jump = (options.get(option, "") for option in ("user", "port", "jump"))
+        self._target = ["--", f"{user}@{host}" if user else host]
+        self._options = [
+            *(("-F", config) if config else ()), *_ALWAYS,
+            *(("-p", port) if port else ()), *(("-J", jump) if jump else ()),
+        ]  # fmt: skip
+        self._folder: str | None = None
+        self._master: subprocess.Popen[str] | None = None
+
+    def open(self) -> None:
+        # A socket's path must be short, and TMPDIR may be long.
+        self._folder = tempfile.mkdtemp(prefix="perftrend-ssh-", dir="/tmp")
+        command = ["ssh", "-M", "-N", "-S", self._socket, *self._options, *self._target]
+        self._master = subprocess.Popen(
+            dies_with_parent(command),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            process_group=0,
+        )  # fmt: skip
+        deadline = time.monotonic() + _CONNECT_S
+        while not os.path.exists(self._socket):  # noqa: PTH110 - a socket is no file to read
+            if self._master.poll() is not None:
+                raise errors.TestbedError(f"node {self._name}: {self._last_words()}")
+            if time.monotonic() >= deadline:
+                raise errors.TestbedError(f"node {self._name}: no connection within {_CONNECT_S:g} s")
+            time.sleep(_LOOK_EVERY_S)
+
+    @property
+    def _socket(self) -> str:
+        if self._folder is None:
+            raise errors.TestbedError(f"node {self._name} is not connected; open the testbed first")
+        return f"{self._folder}/s"
+
+    def _last_words(self) -> str:
+        assert self._master is not None  # noqa: S101 - the only caller has started it
+        _, output = self._master.communicate()
+        lines = output.strip().splitlines() or [f"ssh ended with {self._master.returncode}"]
+        self._master = None
+        return lines[-1].strip()
+
+    def command(self, command: Sequence[str]) -> list[str]:
+        words = shlex.join([*self._root, *command])
+        # Not "auto": if the connection is lost, no other one takes its place unnoticed.
+        return ["ssh", "-S", self._socket, "-o", "ControlMaster=no", *self._options, *self._target, words]
+
+    def forward(self, target: Target) -> Target:
+        for attempt in range(_FORWARD_ATTEMPTS):
+            if isinstance(target, str):
+                local: int | str = f"{self._folder}/{attempt}-{abs(hash(target))}"
+                where = f"{local}:{target}"
+            else:
+                local = _free_port()
+                where = f"127.0.0.1:{local}:127.0.0.1:{target}"
+            command = ["ssh", "-S", self._socket, "-O", "forward", "-L", where, *self._options, *self._target]
+            try:
+                run(command)
+            except errors.TestbedError:
+                if attempt == _FORWARD_ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        return cast("Target", local)
+
+    def close(self) -> None:
+        if self._master and self._master.poll() is None:
+            self._master.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._master.wait(_STOP_S)
+            self._master.kill()
+        if self._master:
+            self._master.communicate()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._master = self._folder = None
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

@@ -1,0 +1,227 @@
+"""The driver of TRex: trials of bursts with an exact number of frames."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from perftrend import command_to_install
+from perftrend.errors import SettingsError, TestbedError, nearest
+from perftrend.measure.embedded.frames import NETWORKS, FrameDirection, FrameProfile
+from perftrend.measure.interfaces import Counters, Node, TrafficGenerator, Wiring
+from perftrend.measure.trex.streams import PortTraffic
+from perftrend.model import Trial
+
+if TYPE_CHECKING:
+    from perftrend.measure.trex.session import PortStatus, TrexSession
+
+REQUEST_PORT, PUBLISHER_PORT = 4501, 4500
+"""TCP ports of a server."""
+_DEFAULTS = {"ports": "0,1", "force": "no", "core_mask": "", "latency": "no"}
+_PORTS = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
+_MASK = re.compile(r"(0x[0-9a-f]{1,16})?")
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+
+_LINK_S = 10.0
+"""How long the links may need after the start of the device."""
+_LINK_PAUSE_S = 0.2
+_LINE_RATE = 0.99
+"""From this fraction of the line rate on, a port rather than TRex sets the pace."""
+_PREAMBLE_AND_GAP = 20
+
+
+class TrexGenerator(TrafficGenerator):
+    """The stateless mode of a TRex server that runs on the generator's node.
+
+    Options: ``ports`` (the two ports, in the order of the testbed's links), ``force`` (``yes`` takes ports
+    that belong to others), ``core_mask`` (the cores that send, such as ``0x3``), ``latency`` (``yes``
+    measures latency with up to 1,000 frames per second in each direction).
+    """
+
+    def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
+        del node  # the wiring reaches it
+        self.version = "TRex"
+        self._wiring = wiring
+        _check(options)
+        self._options = {**_DEFAULTS, **options}
+        self._connection = contextlib.ExitStack()
+        self._session: TrexSession | None = None
+        self._profile = FrameProfile.parse("64B")
+        self._bridged = False
+
+    @override
+    def open(self) -> None:
+        self._connect()
+
+    def _connect(self) -> TrexSession:
+        """Return the session with the server, which is a new one after an error."""
+        if self._session is None:
+            try:
+                # pyzmq is an extra.
+                from perftrend.measure.trex.session import connected  # noqa: PLC0415
+            except ImportError:
+                how = command_to_install("trex", "pyzmq")
+                raise TestbedError(f"TRex needs more packages; install them with: {how}") from None
+            connection = connected(
+                self._wiring.forward_generator(REQUEST_PORT),
+                self._wiring.forward_generator(PUBLISHER_PORT),
+                [int(port) for port in self._options["ports"].split(",")],
+                force=self._options["force"] == "yes",
+            )
+            self._session = self._connection.enter_context(connection)
+            self.version = f"TRex {self._session.version}"
+        return self._session
+
+    @override
+    def close(self) -> None:
+        self._session = None
+        self._connection.close()
+
+    @override
+    def use(self, frame: str, *, bridged: bool) -> None:
+        self._profile = FrameProfile.parse(frame)
+        self._bridged = bridged
+        self._directions(self._connect())
+
+    @override
+    def highest_pps(self) -> float:
+        # The driver of a virtual port may not know its speed.
+        return self._line_rate_pps(_wait_for_links(self._connect())) or float("inf")
+
+    def _line_rate_pps(self, ports: Sequence[PortStatus]) -> float:
+        bytes_per_s = sum(port.speed_bits_per_s for port in ports) / 8
+        return bytes_per_s / (self._profile.mean_bytes + _PREAMBLE_AND_GAP)
+
+    @override
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        try:
+            return self._trial(rate_pps, duration_s, fail_above)
+        except TestbedError:
+            # The server may have been restarted, or others may have the ports: the next trial connects again.
+            self.close()
+            raise
+
+    def _trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        from perftrend.measure.trex.burst import TrexBurst  # noqa: PLC0415 - pyzmq is an extra
+
+        session = self._connect()
+        session.stop()
+        line_rate_pps = self._line_rate_pps(_wait_for_links(session))
+        planned = round(rate_pps * duration_s)
+        limit = None if fail_above is None else fail_above * planned
+        groups, loaded = self._load(session, planned, duration_s)
+        burst = TrexBurst(session, planned, duration_s)
+        begin = time.monotonic()
+        burst.run(loaded, self._core_mask, limit)
+        elapsed_s = time.monotonic() - begin
+        if limit is not None and burst.ended_early and burst.lost <= limit:
+            # Late, not lost: the device has longer queues than assumed. Measure again without an early end.
+            again = self._trial(rate_pps, duration_s, None)
+            return replace(again, elapsed_s=elapsed_s + again.elapsed_s)
+        return Trial(
+            rate_pps=rate_pps,
+            duration_s=duration_s,
+            elapsed_s=elapsed_s,
+            sent=sum(burst.sent_each),
+            received=sum(burst.received_each),
+            invalid=burst.doubt(is_line_rate=rate_pps >= _LINE_RATE * line_rate_pps > 0),
+            sending_s=0.0 if burst.ended_early else burst.sending_s,
+            sent_each=burst.sent_each,
+            received_each=burst.received_each,
+            latency=session.latency(groups) if groups else (),
+        )
+
+    @property
+    def _core_mask(self) -> int | None:
+        return int(self._options["core_mask"], 16) if self._options["core_mask"] else None
+
+    def _load(self, session: TrexSession, planned: int, duration_s: float) -> tuple[list[int], list[int]]:
+        """Load half of the frames into each port.
+
+        :returns: the packet groups that latency is measured with, and the ports that have frames to send.
+        """
+        directions = self._directions(session)
+        groups = list(range(1, 1 + len(directions))) if self._options["latency"] == "yes" else []
+        halves = (planned - planned // 2, planned // 2)
+        streams = [
+            PortTraffic(self._profile, direction, groups[place] if groups else None).burst(half, duration_s)
+            for place, (direction, half) in enumerate(zip(directions, halves, strict=True))
+        ]
+        session.load(streams)
+        return groups, [port for port, own in zip(session.ports, streams, strict=True) if own]
+
+    def _directions(self, session: TrexSession) -> list[FrameDirection]:
+        """Return the addresses of the traffic into each port.
+
+        :raises SettingsError: if the testbed's file lacks a link, or an address of the device.
+        """
+        links = self._wiring.links[: len(session.ports)]
+        if len(links) < len(session.ports):
+            raise SettingsError(
+                "TRex needs two links between generator and device (links in the testbed's file)"
+            )
+        sources = [link.generator.mac or mac for link, mac in zip(links, session.hardware_macs, strict=True)]
+        destinations = sources[::-1] if self._bridged else [link.device.mac for link in links]
+        for place, mac in enumerate(destinations):
+            if not _MAC.fullmatch(mac):
+                raise SettingsError(
+                    f"link {place + 1} has no MAC address of the device's port (links in the testbed's file)"
+                )
+        return [
+            FrameDirection(
+                source_mac=_bytes(source),
+                destination_mac=_bytes(destination),
+                source_network=NETWORKS[place],
+                destination_network=NETWORKS[1 - place],
+            )
+            for place, (source, destination) in enumerate(zip(sources, destinations, strict=True))
+        ]
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        # TRex reports the load of its cores itself.
+        return ()
+
+    @override
+    def counters(self) -> Counters:
+        return self._session.counters() if self._session else {}
+
+
+def _check(options: Mapping[str, str]) -> None:
+    """Validate the options of a testbed's file. :raises SettingsError: for an unknown name or value."""
+    for name, value in options.items():
+        if name not in _DEFAULTS:
+            raise SettingsError(f"the generator trex has no option {name!r}{nearest(name, _DEFAULTS)}")
+        if name in {"force", "latency"} and value not in {"yes", "no"}:
+            raise SettingsError(f"generator option {name}={value!r}{nearest(value, ('yes', 'no'))}")
+    ports, mask = options.get("ports", "0,1"), options.get("core_mask", "")
+    found = _PORTS.fullmatch(ports)
+    if not found or int(found[1]) == int(found[2]):
+        raise SettingsError(f"generator option ports={ports!r}: write two different numbers, such as 0,1")
+    if not _MASK.fullmatch(mask):
+        raise SettingsError(f"generator option core_mask={mask!r}: write a hexadecimal number, such as 0x3")
+
+
+def _wait_for_links(session: TrexSession) -> list[PortStatus]:
+    """Return the state of the ports once all have a link. :raises TestbedError: if one does not get it."""
+    deadline = time.monotonic() + _LINK_S
+    while True:
+        found = session.status()
+        down = [port for port, status in zip(session.ports, found, strict=True) if not status.link]
+        if not down:
+            return found
+        if time.monotonic() > deadline:
+            raise TestbedError(
+                f"port {down[0]} of TRex has no link; is the device's port up, and the cable plugged in?"
+            )
+        time.sleep(_LINK_PAUSE_S)
+
+
+def _bytes(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))

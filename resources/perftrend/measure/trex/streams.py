@@ -1,0 +1,123 @@
+"""The streams of a TRex port: frames of each length, in exact numbers, that all take the same time to send.
+
+A stream is a burst of frames that differ only in the fields that its program writes. The number of frames is
+exact however long the burst takes, in contrast to a rate and a duration.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+from perftrend.measure.embedded.frames import FLOWS, FrameDirection, FrameProfile, build
+
+Stream: TypeAlias = Mapping[str, Any]
+"""A stream in the form of the interface."""
+
+LATENCY_PPS = 1000
+"""Rate of the frames that latency is measured with, in each direction: a single core sends all of them."""
+
+_MOST_FRAMES = 2**31 - 1
+"""Longest burst of a stream; a port of 100 Gb/s sends as many in 14 s."""
+_SOURCE_AND_DESTINATION_MAC_OF_PACKET = 0b011
+_ETHERNET_BYTES = 14
+_SOURCE, _DESTINATION = 26, 30
+"""Offsets of the IPv4 addresses in the frame."""
+_FIRST_HOST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PortTraffic:
+    """The traffic that is sent into one port."""
+
+    profile: FrameProfile
+    direction: FrameDirection
+    latency_group: int | None = None
+    """The number of the packet group that latency is measured with; None to measure none."""
+
+    def burst(self, count: int, duration_s: float) -> list[Stream]:
+        """Return streams of ``count`` frames together, which are sent in ``duration_s``."""
+        lengths = sorted(Counter(self.profile.sizes).items())
+        counts = split(count, [share for _, share in lengths])
+        parts: list[tuple[int, int, int | None]] = [
+            (length, number, None) for (length, _), number in zip(lengths, counts, strict=True)
+        ]
+        if self.latency_group is not None:
+            # They replace frames of the shortest length, so that the mix of lengths does not change.
+            number = min(round(LATENCY_PPS * duration_s), counts[0] // 2)
+            parts[:1] = [(lengths[0][0], counts[0] - number, None)]
+            parts.append((lengths[0][0], number, self.latency_group))
+        bursts = [
+            (length, part, group)
+            for length, number, group in parts
+            for part in split(number, [1] * -(-number // _MOST_FRAMES))
+        ]
+        # Streams that begin at the same moment would send many frames back to back.
+        return [
+            self._stream(length, number, number / duration_s, group, start_s=place * duration_s / count)
+            for place, (length, number, group) in enumerate(bursts)
+        ]
+
+    def _stream(
+        self, length: int, count: int, rate_pps: float, group: int | None, *, start_s: float
+    ) -> Stream:
+        frames, sizes = build(FrameProfile(f"{length}B", (length,)), self.direction, 1)
+        statistics = {"enabled": True, "stream_id": group, "rule_type": "latency"}
+        return {
+            "enabled": True,
+            "self_start": True,
+            "flags": _SOURCE_AND_DESTINATION_MAC_OF_PACKET,
+            "action_count": 0,
+            "next_stream_id": -1,
+            "isg": 1e6 * start_s,
+            "mode": {
+                "type": "single_burst",
+                "rate": {"type": "pps", "value": rate_pps},
+                "total_pkts": count,
+            },
+            "packet": {"binary": base64.b64encode(frames[0, : int(sizes[0])].tobytes()).decode(), "meta": ""},
+            "vm": {"instructions": _flow_program()},
+            "flow_stats": {"enabled": False} if group is None else statistics,
+        }
+
+
+def split(count: int, shares: Sequence[int]) -> list[int]:
+    """Divide a number of frames by shares, so that the parts add up to it exactly.
+
+    :param shares: positive numbers; none if ``count`` is 0.
+    """
+    total = sum(shares)
+    return [
+        count * end // total - count * begin // total
+        for begin, end in pairwise(accumulate(shares, initial=0))
+    ]
+
+
+def _flow_program() -> list[dict[str, Any]]:
+    """Return the program that writes the addresses of the next flow, as the embedded generator does."""
+    counter = {
+        "type": "flow_var",
+        "name": "flow",
+        "size": 2,
+        "op": "inc",
+        "init_value": _FIRST_HOST,
+        "min_value": _FIRST_HOST,
+        "max_value": _FIRST_HOST + FLOWS - 1,
+        "step": 1,
+    }
+    # The networks have prefixes of 16 bits, so a host is the second half of an address.
+    writes = [
+        {
+            "type": "write_flow_var",
+            "name": "flow",
+            "pkt_offset": address + 2,
+            "add_value": 0,
+            "is_big_endian": True,
+        }
+        for address in (_SOURCE, _DESTINATION)
+    ]
+    return [counter, *writes, {"type": "fix_checksum_ipv4", "pkt_offset": _ETHERNET_BYTES}]

@@ -1,0 +1,175 @@
+"""FD.io VPP as the device.
+
+VPP runs on the device's node as a program of the job, with a configuration and sockets of its own. Each start
+is a new instance, and an installed service is not changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from typing_extensions import override
+
+from perftrend import command_to_install
+from perftrend.errors import TestbedError
+from perftrend.measure.interfaces import Counters, Device, Node, Wiring
+from perftrend.measure.program import Program
+from perftrend.measure.vpp.api import NoConnectionError, VppApi
+from perftrend.measure.vpp.counters import parse_errors, parse_interfaces, parse_runtime
+from perftrend.measure.vpp.forwarding import configure
+from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, startup_configuration
+from perftrend.measure.wiring import run
+
+_PORTS = 2
+_START_S = 60.0
+"""Taking over network cards, and allocating hugepages, takes many seconds."""
+_END_S = 2.0
+"""How long a program that has failed may take to end, which gives the reason."""
+
+
+class VppDevice(Device):
+    """FD.io VPP, by af_packet or by DPDK if the ports have PCI addresses.
+
+    Options: see :class:`~perftrend.measure.vpp.options.VppOptions`.
+    """
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        self.version = ""
+        self._wiring = wiring
+        self._node = node
+        self._program: Program | None = None
+        self._api: VppApi | None = None
+        self._folder = ""
+
+    @override
+    def unusable(self) -> str:
+        if importlib.util.find_spec("vpp_papi") is None:
+            return f"the Python package vpp-papi is missing: {command_to_install('vpp', 'vpp-papi')}"
+        if len(self._wiring.links) != _PORTS:
+            return f"VPP as the device needs {_PORTS} links, and the testbed has {len(self._wiring.links)}"
+        return ""
+
+    @override
+    def check(self, options: Mapping[str, str]) -> None:
+        VppOptions.parse(options, self._node.cpu)
+
+    @override
+    def start(self, options: Mapping[str, str]) -> None:
+        parsed = VppOptions.parse(options, self._node.cpu)
+        if reason := self.unusable():
+            raise TestbedError(reason)
+        self.stop()
+        try:
+            self._start(parsed)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, options: VppOptions) -> None:
+        definitions = self._read_definitions(options.api_dir)
+        folder = self._folder = options.runtime_dir
+        # The socket of an instance that was killed would be found before that of the new one exists.
+        self._remove_files()
+        arguments = startup_configuration(options, [link.device for link in self._wiring.links])
+        name = PurePosixPath(folder).name
+        self._program = Program(self._wiring.at_device, name, [options.program, *arguments])
+        api = self._api = self._connect(self._program, options.api_socket, definitions)
+        answers = api.call("control_ping")["vpe_pid"]
+        if answers != self._program.pid:
+            raise TestbedError(
+                f"vpp: process {answers} answers at {options.api_socket}, not the one that was started "
+                f"({self._program.pid}); end it, or choose another runtime_dir"
+            )
+        self.version = f"vpp {api.call('show_version')['version']}"
+        configure(api, self._wiring.links, options)
+        api.command("clear runtime")
+
+    def _read_definitions(self, folder: str) -> str:
+        """Return the definitions of all messages, which differ between builds."""
+        command = ["find", "-L", folder, "-name", "*.api.json", "-exec", "cat", "{}", "+"]
+        try:
+            found = run(self._wiring.at_device(command))
+        except TestbedError as error:
+            raise TestbedError(f"{error}; is VPP installed on the device's node?") from None
+        if not found:
+            raise TestbedError(f"vpp: no *.api.json files below {folder} on the device's node; see api_dir")
+        return found
+
+    def _connect(self, program: Program, socket: str, definitions: str) -> VppApi:
+        deadline = time.monotonic() + _START_S
+        test = ["sh", "-c", 'if [ -S "$1" ]; then echo yes; fi', "sh", socket]
+        local = ""
+        while True:
+            program.check()
+            reason = f"did not create {socket}"
+            if local or run(self._wiring.at_device(test)):
+                local = local or self._wiring.forward_device(socket)
+                try:
+                    return VppApi(local, definitions, self._check_program)
+                except NoConnectionError as error:
+                    reason = f"does not answer at {socket} ({error})"
+            if time.monotonic() > deadline:
+                lines = program.last_lines().strip().splitlines()
+                last = f": {lines[-1].strip()[:300]}" if lines else ""
+                raise TestbedError(f"vpp {reason} within {_START_S:g} s{last}")
+            time.sleep(0.1)
+
+    def _check_program(self) -> None:
+        """Raise a TestbedError with what VPP printed last if it has ended, or ends now."""
+        deadline = time.monotonic() + _END_S
+        while self._program and time.monotonic() < deadline:
+            self._program.check()
+            time.sleep(0.05)
+
+    @override
+    def stop(self) -> None:
+        api, program = self._api, self._program
+        self._api = self._program = None
+        try:
+            if api:
+                api.close()
+        finally:
+            if program:
+                program.close()
+                # The node may not be reachable any more.
+                with contextlib.suppress(TestbedError):
+                    self._remove_files()
+
+    def _remove_files(self) -> None:
+        """Remove what an instance leaves: its sockets, and its files of shared memory."""
+        script = f'rm -f "$1"/*.sock /dev/shm/{SHARED_MEMORY}-*; rmdir "$1" 2>/dev/null || true'
+        run(self._wiring.at_device(["sh", "-c", script, "sh", self._folder]))
+
+    @override
+    def busy_processes(self) -> Sequence[int]:
+        """Return VPP's workers, which are threads, or its main thread if it has no others."""
+        if self._program is None:
+            return []
+        workers = []
+        for name in Path(f"/proc/{self._program.pid}/task").glob("[0-9]*/comm"):
+            try:
+                if name.read_text().startswith("vpp_wk_"):
+                    workers.append(int(name.parent.name))
+            except OSError:
+                continue  # It ended in the meantime.
+        return sorted(workers) or [self._program.pid]
+
+    @override
+    def counters(self) -> Counters:
+        """Return the counters since the device was started; those of ``runtime`` since they were last read.
+
+        The clocks per packet of a node are an average, which would otherwise include other trials.
+        """
+        if self._api is None:
+            return {}
+        found = {
+            "runtime": parse_runtime(self._api.command("show runtime")),
+            "errors": parse_errors(self._api.command("show errors")),
+            "interfaces": parse_interfaces(self._api.command("show interface")),
+        }
+        self._api.command("clear runtime")
+        return found

@@ -1,0 +1,201 @@
+"""A lab in a box: a generator's and a device's machine as two network namespaces, each with a real sshd.
+
+The job reaches them by management links only. Two veth pairs between them are the links of the testbed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perftrend.measure.embedded import frames
+from perftrend.measure.wiring import Namespace, run
+
+READY_S = 60.0
+PORT = 22
+NODES = {"tg": 1, "dut": 2}
+
+
+@dataclass
+class Lab:
+    """The machines of the lab, as long as the context exists."""
+
+    folder: Path
+    namespaces: dict[str, Namespace]
+    servers: dict[str, subprocess.Popen[bytes]]
+    hosts: dict[str, str]
+
+    @property
+    def config(self) -> Path:
+        """The configuration of the ssh client."""
+        return self.folder / "ssh_config"
+
+    def file(self, **values: Any) -> dict[str, Any]:
+        """Return the contents of a testbed file, with the embedded drivers unless others are given."""
+        return {
+            "name": "lab",
+            "description": "a lab in a box",
+            "nodes": {name: {"options": {"host": name}} for name in NODES},
+            "wiring": {"driver": "ssh", "options": {"ssh_config": str(self.config)}},
+            "links": [
+                {
+                    "tg": {"interface": f"tg{n}", "mac": frames.generator_mac(n).hex(":")},
+                    "dut": {"interface": f"d{n}", "mac": frames.device_mac(n).hex(":")},
+                }
+                for n in range(2)
+            ],
+            "generator": {"driver": "embedded"},
+            "device": {"driver": "embedded"},
+            "driver_tag": "LAB",
+            "link": {"pps": 100_000},
+            "remote": True,
+            "lock": f"lab-{os.getpid()}",
+            **values,
+        }
+
+    def cut(self, node: str) -> None:
+        """Unplug the management link of a node: nothing is sent back any more."""
+        run(["ip", "link", "set", _management(node), "down"])
+
+    def plug(self, node: str) -> None:
+        """Plug it in again."""
+        run(["ip", "link", "set", _management(node), "up"])
+
+    def processes(self, node: str) -> set[str]:
+        """Return the command lines of what runs on a node, without its server."""
+        return set(self._find(node, "").values())
+
+    def _find(self, node: str, program: str) -> dict[int, str]:
+        """Return the processes on a node by their numbers: those of a program, or all but the server's."""
+        found = {}
+        network = Path(f"/proc/{self.namespaces[node].pid}/ns/net").stat().st_ino
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                is_here = (process / "ns/net").stat().st_ino == network and words[0] not in {"", "cat"}
+                if is_here and ("sshd" in words[0]) == (program == "sshd"):
+                    found[int(process.name)] = " ".join(words).strip()
+        return found
+
+    def stop_server(self, node: str) -> None:
+        """End the sshd of a node, with all its connections."""
+        server = self.servers.pop(node)
+        server.terminate()
+        server.wait()
+        # Its connections have processes of their own, which go on.
+        for process in self._find(node, "sshd"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def start_server(self, node: str) -> None:
+        """Start the sshd of a node."""
+        command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / f"sshd_{node}")]
+        log = (self.folder / f"log_{node}").open("ab")
+        with log:
+            self.servers[node] = subprocess.Popen(
+                self.namespaces[node].command(command), stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + READY_S
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((self.hosts[node], PORT), 1):
+                return
+            assert time.monotonic() < deadline, (self.folder / f"log_{node}").read_text()
+            time.sleep(0.05)
+
+
+def lacking() -> str:
+    """Return why no lab can be made here; empty if one can."""
+    if os.geteuid() != 0:
+        return "a lab in a box needs root"
+    for program, package in {
+        "/usr/sbin/sshd": "openssh-server",
+        "ssh": "openssh-client",
+        "ip": "iproute2",
+    }.items():
+        if not shutil.which(program):
+            return f"needs {program} ({package})"
+    return ""
+
+
+@contextlib.contextmanager
+def built(folder: Path) -> Iterator[Lab]:
+    """Build a lab, whose files are in a folder."""
+    Path("/run/sshd").mkdir(exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        namespaces = {}
+        for node in NODES:
+            namespaces[node] = Namespace(user=False)
+            stack.callback(namespaces[node].close)
+        hosts = {node: f"198.51.100.{4 * number + 2}" for node, number in NODES.items()}
+        for node, number in NODES.items():
+            _link_management(node, number, namespaces[node])
+            stack.callback(run, ["sh", "-c", f"ip link delete {_management(node)} || true"])
+        _link_testbed(namespaces)
+        lab = Lab(folder, namespaces, {}, hosts)
+        _write_configuration(lab)
+        for node in NODES:
+            lab.start_server(node)
+        try:
+            yield lab
+        finally:
+            for node in list(lab.servers):
+                lab.stop_server(node)
+
+
+def _management(node: str) -> str:
+    return f"m{node}{os.getpid() % 10**6}"
+
+
+def _link_management(node: str, number: int, namespace: Namespace) -> None:
+    here = _management(node)
+    peer = ["type", "veth", "peer", "name", "mgmt", "netns", str(namespace.pid)]
+    run(["ip", "link", "add", here, *peer])
+    run(["ip", "addr", "add", f"198.51.100.{4 * number + 1}/30", "dev", here])
+    run(["ip", "link", "set", here, "up"])
+    namespace.run("ip", "addr", "add", f"198.51.100.{4 * number + 2}/30", "dev", "mgmt")
+    for interface in "mgmt", "lo":
+        namespace.run("ip", "link", "set", interface, "up")
+
+
+def _link_testbed(namespaces: dict[str, Namespace]) -> None:
+    generator, device = namespaces["tg"], namespaces["dut"]
+    for namespace in (generator, device):
+        namespace.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+    for n in range(2):
+        generator.run(
+            "ip", "link", "add", f"tg{n}", "address", frames.generator_mac(n).hex(":"), "type", "veth",
+            "peer", "name", f"d{n}", "address", frames.device_mac(n).hex(":"), "netns", str(device.pid),
+        )  # fmt: skip
+        generator.run("ip", "link", "set", f"tg{n}", "arp", "off", "up")
+        device.run("ip", "link", "set", f"d{n}", "arp", "off", "up")
+
+
+def _write_configuration(lab: Lab) -> None:
+    folder, user = lab.folder, getpass.getuser()
+    for name in ("client", *NODES):
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / f"key_{name}")])
+    known = [f"{lab.hosts[node]} {(folder / f'key_{node}.pub').read_text()}" for node in NODES]
+    (folder / "known_hosts").write_text("".join(known))
+    blocks = []
+    for node in NODES:
+        (folder / f"sshd_{node}").write_text(
+            f"Port {PORT}\nListenAddress {lab.hosts[node]}\nHostKey {folder}/key_{node}\n"
+            f"AuthorizedKeysFile {folder}/key_client.pub\nUsePAM no\nStrictModes no\nPidFile none\n"
+            "PermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxSessions 100\n"
+        )
+        blocks.append(
+            f"Host {node}\n    HostName {lab.hosts[node]}\n    Port {PORT}\n    User {user}\n"
+            f"    IdentityFile {folder}/key_client\n    IdentitiesOnly yes\n"
+            f"    UserKnownHostsFile {folder}/known_hosts\n    GlobalKnownHostsFile /dev/null\n"
+        )
+    lab.config.write_text("\n".join(blocks))

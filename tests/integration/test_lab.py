@@ -1,0 +1,204 @@
+"""Testbeds on other machines: real SSH to two namespaces that stand for them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import TestbedError
+from perftrend.measure.interfaces import Node
+from perftrend.measure.program import Program
+from perftrend.measure.specification import Specification
+from perftrend.measure.ssh import SshWiring
+from perftrend.measure.testbed import Testbed
+from perftrend.measure.wiring import run
+from tests.integration.servers import lab as labs
+from tests.integration.servers.lab import Lab
+
+pytestmark = pytest.mark.packets
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def lab(tmp_path: Path, require: Callable[[object, str], None]) -> Iterator[Lab]:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path) as made:
+        yield made
+
+
+def wiring_of(lab: Lab) -> SshWiring:
+    nodes = {name: Node(options={"host": name}) for name in labs.NODES}
+    return SshWiring(nodes, [], ssh_config=str(lab.config))
+
+
+@contextlib.contextmanager
+def opened(wiring: SshWiring) -> Iterator[SshWiring]:
+    wiring.open()
+    try:
+        yield wiring
+    finally:
+        wiring.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def make_testbed(lab: Lab, **values: object) -> Testbed:
+    return Testbed(Specification.model_validate(lab.file(**values)))
+
+
+def test_frames_pass_between_two_machines(lab: Lab) -> None:
+    with make_testbed(lab) as testbed:
+        testbed.start_device({"acl_rules": "0"})
+        testbed.use("64B")
+        trial = testbed.trials.measure(2_000, 0.5, 0.9)
+
+        assert 1000 == trial.sent
+        assert 0 < trial.received <= 1000
+        assert {"tg", "dut"} == set(testbed.counters()["interfaces"])
+        assert {"d0", "d1", "lo", "mgmt"} == set(testbed.counters()["interfaces"]["dut"])
+    until(lambda: not lab.processes("dut") | lab.processes("tg"))
+
+
+def test_commands_run_on_their_node_word_by_word(lab: Lab) -> None:
+    with opened(wiring_of(lab)) as wiring:
+        assert "$(reboot); '*'\n" == run(wiring.at_device(["echo", "$(reboot); '*'"]))
+        assert "d0" in run(wiring.at_device(["ls", "/proc/sys/net/ipv4/conf"]))
+        assert "tg0" in run(wiring.at_generator(["ls", "/proc/sys/net/ipv4/conf"]))
+        assert "in\n" == run(wiring.at_device(["cat"]), "in\n")
+
+
+def test_sockets_of_a_node_are_reached(lab: Lab, tmp_path: Path) -> None:
+    server = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX if sys.argv[1] else socket.AF_INET); "
+        "s.bind(sys.argv[1] or ('127.0.0.1', 4501)); s.listen(); print('ready', flush=True); "
+        "c = s.accept()[0]; c.sendall(b'hello'); c.close()"
+    )
+    ready = re.compile("ready\n")
+    path = str(tmp_path / "api.sock")
+    with (
+        opened(wiring_of(lab)) as wiring,
+        Program(wiring.at_device, "by-path", ["python3", "-c", server, path]) as by_path,
+        Program(wiring.at_generator, "by-port", ["python3", "-c", server, ""]) as by_port,
+    ):
+        by_path.read_until(ready, 60)
+        by_port.read_until(ready, 60)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(wiring.forward_device(path))
+            assert b"hello" == client.recv(100)
+        with socket.create_connection(("127.0.0.1", wiring.forward_generator(4501))) as client:
+            assert b"hello" == client.recv(100)
+
+
+def test_machine_with_another_key_is_refused(lab: Lab) -> None:
+    known = (lab.folder / "known_hosts").read_text().splitlines()
+    keys = [line.split()[2] for line in known]
+    (lab.folder / "known_hosts").write_text("\n".join(known).replace(keys[0], keys[1]))
+
+    with pytest.raises(TestbedError, match=r"^node tg: .*Host key verification failed"):
+        wiring_of(lab).open()
+
+
+def test_machine_that_is_off_is_reported(lab: Lab) -> None:
+    lab.stop_server("dut")
+
+    with pytest.raises(TestbedError, match=r"^node dut: .*Connection refused"):
+        wiring_of(lab).open()
+
+
+def test_lock_is_on_the_generators_machine(lab: Lab) -> None:
+    """Two jobs on two machines have no file in common but there."""
+    with opened(wiring_of(lab)) as first, opened(wiring_of(lab)) as second, opened(wiring_of(lab)) as third:
+        first.lock("lab", "the nightly job on agent1", 0)
+        with pytest.raises(
+            TestbedError, match="testbed lab is in use by the nightly job on agent1; wait longer"
+        ):
+            second.lock("lab", "another", 0)
+        third.lock("other", "another", 0)
+        first.close()
+
+        second.lock("lab", "another", 60)
+
+
+def test_lock_of_a_dead_job_is_taken_over(lab: Lab) -> None:
+    """Its connection was cut, and the server does not notice that."""
+    with opened(wiring_of(lab)) as first, opened(wiring_of(lab)) as second:
+        first.lock("lab", "the one that was cut", 0)
+        file = Path("/tmp/perftrend-locks/lab")  # noqa: S108 - see the script
+        old = time.time() - 3600
+        os.utime(file, (old, old))
+
+        second.lock("lab", "another", 60)
+
+        assert file.read_text().endswith(" another\n")
+
+
+@pytest.mark.parametrize("ends", ["cut", "stop_server"])
+def test_lost_connection_is_one_line_and_the_next_run_is_clean(lab: Lab, ends: str) -> None:
+    with make_testbed(lab) as testbed:
+        testbed.start_device({"acl_rules": "0"})
+        getattr(lab, ends)("dut")
+        with pytest.raises(TestbedError) as caught:
+            testbed.restart_device()
+    assert "\n" not in str(caught.value)
+
+    {"cut": lab.plug, "stop_server": lab.start_server}[ends]("dut")
+    test_frames_pass_between_two_machines(lab)
+
+
+def test_left_over_program_of_a_cut_connection_is_ended(lab: Lab) -> None:
+    first = wiring_of(lab)
+    first.open()
+    left = Program(first.at_device, "device", ["sleep", "601"])
+    lab.cut("dut")
+    first.close()
+    left.close()
+    assert lab.processes("dut")
+    lab.plug("dut")
+
+    with opened(wiring_of(lab)) as second, Program(second.at_device, "device", ["sleep", "602"]):
+        assert not [words for words in lab.processes("dut") if "sleep 601" in words and "sh" not in words]
+
+
+JOB = """
+import json, sys, time
+from perftrend.measure.specification import Specification
+from perftrend.measure.testbed import Testbed
+with Testbed(Specification.model_validate(json.loads(sys.argv[1]))) as testbed:
+    testbed.start_device({})
+    print("started", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_killed_job_leaves_nothing_on_the_nodes(lab: Lab) -> None:
+    job = subprocess.Popen(
+        [sys.executable, "-c", JOB, json.dumps(lab.file())],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'resources'}"},
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert select.select([job.stdout], [], [], DEADLINE_S)[0]
+    assert "started\n" == job.stdout.readline()
+    assert lab.processes("dut")
+    job.kill()
+    job.communicate()
+
+    until(lambda: not lab.processes("dut") | lab.processes("tg"))

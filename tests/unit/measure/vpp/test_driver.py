@@ -1,0 +1,453 @@
+"""The driver with a double of VPP, which the official client of VPP's API connects to."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure.interfaces import Link, Node, Port
+from perftrend.measure.program import Program
+from perftrend.measure.vpp.driver import VppDevice
+from perftrend.measure.wiring import Loopback, NoWiring
+from tests.doubles import vpp as double
+
+ROOT = Path(__file__).parents[4]
+LINKS = (
+    Link(Port("tg0", "02:00:00:00:0c:00"), Port("d0", "02:00:00:00:0d:00")),
+    Link(Port("tg1", "02:00:00:00:0c:01"), Port("d1", "02:00:00:00:0d:01")),
+)
+
+
+class Installed:
+    """A double of VPP in a folder, as a program with its definitions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = folder / "vpp"
+        self.api = folder / "api"
+        self.log = folder / "log"
+        double.write_definitions(self.api)
+        self.install()
+
+    def install(self, **environment: str) -> None:
+        settings = {
+            "VPP_DOUBLE_API": self.api,
+            "VPP_DOUBLE_PORTS": "d0,d1",
+            "VPP_DOUBLE_LOG": self.log,
+            "PYTHONPATH": f"{ROOT}:{ROOT}/resources",
+            **environment,
+        }
+        exports = "".join(f"export {name}='{value}'\n" for name, value in settings.items())
+        self.program.write_text(f'#!/bin/sh\n{exports}exec {sys.executable} -m tests.doubles.vpp "$@"\n')
+        self.program.chmod(0o755)
+
+    def options(self, **options: str) -> dict[str, str]:
+        return {
+            "program": str(self.program),
+            "api_dir": str(self.api),
+            "runtime_dir": str(self.folder / f"run-{self.folder.name}"),
+            **options,
+        }
+
+    @property
+    def requests(self) -> list[str]:
+        """What VPP was requested, after its start-up configuration."""
+        return self.log.read_text().splitlines()[1:]
+
+
+@pytest.fixture
+def installed(require: Callable[[object, str], None], shared_memory: None) -> Iterator[Installed]:
+    require(find_spec("vpp_papi"), "needs vpp-papi")
+    # The path of a socket has at most 107 characters, which pytest's folders may exceed.
+    folder = Path(tempfile.mkdtemp(prefix="vpp-"))
+    yield Installed(folder)
+    shutil.rmtree(folder)
+    Path(f"/tmp/perftrend-{os.getuid()}/run-{folder.name}.pid").unlink(missing_ok=True)  # noqa: S108 - see Program
+
+
+@pytest.fixture
+def device(installed: Installed) -> Iterator[VppDevice]:
+    found = VppDevice(NoWiring({}, LINKS), Node())
+    yield found
+    found.stop()
+
+
+def wait_for_end(pid: int) -> bool:
+    """Return whether a process ends within a minute."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 60)[0])
+    finally:
+        os.close(descriptor)
+
+
+def test_ip4_is_routed_between_the_ports(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options())
+
+    assert f"vpp {double.VERSION}" == device.version
+    assert [
+        "create host-interface name d0 hw-addr 02:00:00:00:0d:00",
+        "create host-interface name d1 hw-addr 02:00:00:00:0d:01",
+        "address host-d0 198.18.0.1/24",
+        "neighbor host-d0 198.18.0.2 02:00:00:00:0a:00 static",
+        "ip route add 10.10.0.0/16 count 1 via 198.18.0.2 host-d0",
+        "address host-d1 198.18.1.1/24",
+        "neighbor host-d1 198.18.1.2 02:00:00:00:0a:01 static",
+        "ip route add 10.20.0.0/16 count 1 via 198.18.1.2 host-d1",
+        "clear runtime",
+    ] == [line for line in installed.requests if not line.startswith("show")]
+
+
+def test_ip6_has_networks_and_neighbours_of_its_own(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(forwarding="ip6"))
+
+    assert "address host-d0 2001:2::1/64" in installed.requests
+    assert "advertisements host-d1 off" in installed.requests
+    assert "neighbor host-d1 2001:2:0:1::2 02:00:00:00:0a:01 static" in installed.requests
+    assert "ip route add 2001:db8:a::/48 count 1 via 2001:2::2 host-d0" in installed.requests
+
+
+def test_addresses_of_the_testbed_are_used(installed: Installed) -> None:
+    links = (
+        Link(
+            Port(mac="02:00:00:00:0c:00", pci="0000:3b:00.0", ip="192.0.2.2/30"),
+            Port("d0", ip="192.0.2.1/30"),
+        ),
+        Link(Port(mac="02:00:00:00:0c:01", pci="0000:3b:00.1"), Port("d1", ip="192.0.2.5/30")),
+    )
+    device = VppDevice(NoWiring({}, links), Node())
+    device.start(installed.options())
+    device.stop()
+
+    assert "address host-d0 192.0.2.1/30" in installed.requests
+    assert "neighbor host-d0 192.0.2.2 02:00:00:00:0c:00 static" in installed.requests
+    assert "neighbor host-d1 192.0.2.6 02:00:00:00:0c:01 static" in installed.requests
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "expected"),
+    [
+        (
+            "l2",
+            [
+                "create bridge-domain 1 learn 1 forward 1 uu-flood 1 flood 1 arp-term 0",
+                "bridge host-d0 1 True",
+                "bridge host-d1 1 True",
+            ],
+        ),
+        ("l2xc", ["xconnect host-d0 host-d1 True", "xconnect host-d1 host-d0 True"]),
+    ],
+)
+def test_ports_are_bridged(
+    installed: Installed, device: VppDevice, forwarding: str, expected: list[str]
+) -> None:
+    device.start(installed.options(forwarding=forwarding))
+
+    assert expected == installed.requests[2:-1]
+
+
+def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(routes="1000001"))
+
+    routes = [line.split() for line in installed.requests if line.startswith("ip route")]
+    assert [
+        ("10.10.0.0/16", "1", "host-d0"),
+        ("10.10.0.0/32", "65536", "host-d0"),
+        ("20.0.0.0/32", "250000", "host-d0"),
+        ("20.3.208.144/32", "184465", "host-d0"),
+        ("10.20.0.0/16", "1", "host-d1"),
+        ("10.20.0.0/32", "65536", "host-d1"),
+        ("30.0.0.0/32", "250000", "host-d1"),
+        ("30.3.208.144/32", "184464", "host-d1"),
+    ] == [(words[3], words[5], words[8]) for words in routes]
+
+
+def test_access_list_permits_after_its_rules(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(acl_rules="300"))
+
+    assert ["acl 301 rules, 1 permit", "acl host-d0 input [0]", "acl host-d1 input [0]"] == [
+        line for line in installed.requests if line.startswith("acl")
+    ]
+
+
+def test_commands_of_the_user_come_last(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(commands="show errors; show interface"))
+
+    assert ["show errors", "show interface", "clear runtime"] == installed.requests[-3:]
+
+
+def test_command_that_vpp_refuses_is_reported_in_its_words(installed: Installed, device: VppDevice) -> None:
+    with pytest.raises(TestbedError) as refused:
+        device.start(installed.options(commands="shwo interface"))
+
+    assert "vpp: 'shwo interface': unknown input `shwo interface'" == str(refused.value)
+    assert [] == device.busy_processes()
+
+
+def test_message_that_vpp_refuses_is_reported_with_the_meaning(installed: Installed) -> None:
+    links = [Link(each.generator, Port(each.device.interface, ip="192.0.2.1/24")) for each in LINKS]
+    device = VppDevice(NoWiring({}, links), Node())
+
+    with pytest.raises(TestbedError) as refused:
+        device.start(installed.options())
+    expected = "sw_interface_add_del_address failed with retval -127: address already present on another"
+    assert f"vpp: {expected} interface" == str(refused.value)
+
+
+def test_interface_that_does_not_exist_is_named(installed: Installed, device: VppDevice) -> None:
+    installed.install(VPP_DOUBLE_PORTS="d0")
+
+    with pytest.raises(
+        TestbedError, match=r"^vpp: 'create host-interface name d1 .*': .*Invalid interface name$"
+    ):
+        device.start(installed.options())
+
+
+def test_pci_address_that_dpdk_does_not_use_is_named(installed: Installed) -> None:
+    links = [LINKS[0], Link(Port(), Port(pci="3b:00.1"))]
+    device = VppDevice(NoWiring({}, links), Node())
+
+    with pytest.raises(TestbedError, match=r"^vpp: no interface for PCI address 3b:00\.1: .*vfio-pci"):
+        device.start(installed.options())
+
+
+def test_port_without_a_link_is_an_error_and_not_loss(
+    installed: Installed, device: VppDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed.install(VPP_DOUBLE_FAULT="no-link")
+    monkeypatch.setattr("perftrend.measure.vpp.forwarding._LINK_S", 0.0)
+
+    with pytest.raises(TestbedError, match=r"^vpp: interface host-d0 has no link"):
+        device.start(installed.options())
+
+
+def test_counters_are_those_since_the_last_reading(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options())
+
+    for _ in range(2):
+        counters = device.counters()
+        assert {"calls": 1, "packets": 256, "clocks_per_packet": 31.2, "packets_per_call": 256.0} == (
+            counters["runtime"]["vpp_main"]["ip4-lookup"]
+        )
+    assert [{"node": "ip4-input", "reason": "ip4 ttl <= 1", "count": 5}] == counters["errors"][:1]
+    assert {"rx packets": 256, "rx-miss": 9} == counters["interfaces"]["host-d1"]
+    assert json.dumps(counters)
+
+
+def test_counters_and_processes_are_those_of_the_workers(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(workers="2"))
+
+    assert ["vpp_wk_0", "vpp_wk_1"] == list(device.counters()["runtime"])
+    assert ["vpp_wk_0", "vpp_wk_1"] == [
+        Path(f"/proc/{thread}/comm").read_text().strip() for thread in device.busy_processes()
+    ]
+
+
+def test_nothing_is_left_after_the_stop(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options())
+    (process,) = device.busy_processes()
+    device.stop()
+    device.stop()
+
+    assert not Path(f"/proc/{process}").exists()
+    assert not Path(installed.options()["runtime_dir"]).exists()
+    assert ({}, []) == (device.counters(), device.busy_processes())
+
+
+def test_second_start_is_a_new_instance(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options())
+    (first,) = device.busy_processes()
+    device.start(installed.options(forwarding="l2"))
+    (second,) = device.busy_processes()
+
+    assert first != second
+    assert not Path(f"/proc/{first}").exists()
+
+
+def test_vpp_that_has_died_is_reported(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options())
+    (process,) = device.busy_processes()
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(TestbedError, match="has ended"):
+        device.counters()
+
+
+def test_start_that_fails_is_reported_with_the_last_line(installed: Installed, device: VppDevice) -> None:
+    with pytest.raises(TestbedError, match=r"has ended: could not pin main thread to cpu 1023$"):
+        device.start(installed.options(main_core="1023"))
+
+
+def test_vpp_that_opens_no_socket_is_reported_with_the_last_line(
+    installed: Installed, device: VppDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed.install(VPP_DOUBLE_FAULT="mute")
+    monkeypatch.setattr("perftrend.measure.vpp.driver._START_S", 3.0)
+
+    with pytest.raises(TestbedError) as refused:
+        device.start(installed.options())
+    socket = f"{installed.options()['runtime_dir']}/api.sock"
+    assert str(refused.value).startswith(f"vpp did not create {socket} within 3 s: ")
+    assert "\n" not in str(refused.value)
+    assert [] == device.busy_processes()
+
+
+def test_vpp_that_is_not_ready_is_awaited(installed: Installed, device: VppDevice) -> None:
+    installed.install(VPP_DOUBLE_FAULT="slow")
+
+    device.start(installed.options())
+
+    assert f"vpp {double.VERSION}" == device.version
+
+
+def test_program_that_is_missing_is_named(installed: Installed, device: VppDevice) -> None:
+    with pytest.raises(TestbedError, match="/no/such/vpp"):
+        device.start(installed.options(program="/no/such/vpp"))
+
+
+def test_definitions_that_are_missing_are_named(installed: Installed, device: VppDevice) -> None:
+    with pytest.raises(
+        TestbedError, match=r"find -L /no/such/api .*; is VPP installed on the device's node\?"
+    ):
+        device.start(installed.options(api_dir="/no/such/api"))
+    (installed.folder / "empty").mkdir()
+    with pytest.raises(TestbedError, match=r"no \*\.api\.json files below .*/empty"):
+        device.start(installed.options(api_dir=str(installed.folder / "empty")))
+
+
+@pytest.mark.parametrize("message", ["show_version", "sockclnt_delete"])
+def test_definitions_of_another_build_are_an_error(
+    installed: Installed, device: VppDevice, message: str
+) -> None:
+    """Without the second message, the client cannot disconnect, and cannot be used either."""
+    options = installed.options(api_dir=str(installed.folder / "other"))
+    shutil.copytree(installed.api, options["api_dir"])
+    for file in Path(options["api_dir"]).rglob("*.json"):
+        file.write_text(
+            re.sub(rf'(\["(show_version|{message})", .*?"crc": "0x)\w+', r"\g<1>12345678", file.read_text())
+        )
+
+    with pytest.raises(TestbedError, match=r"does not know the message show_version .* of another build"):
+        device.start(options)
+
+
+@pytest.mark.parametrize(
+    ("module", "content", "expected"),
+    [
+        ("vpe", "{", "an \\*.api.json file is not valid"),
+        ("memclnt", "{}", "the \\*.api.json files are not complete"),
+    ],
+)
+def test_definitions_that_are_damaged_are_an_error(
+    installed: Installed, device: VppDevice, module: str, content: str, expected: str
+) -> None:
+    options = installed.options(api_dir=str(installed.folder / "damaged"))
+    shutil.copytree(installed.api, options["api_dir"])
+    Path(options["api_dir"], "core", f"{module}.api.json").write_text(content)
+
+    with pytest.raises(TestbedError, match=expected):
+        device.start(options)
+
+
+def test_types_of_another_build_are_forgotten(installed: Installed, device: VppDevice) -> None:
+    """A process may measure several builds, and vpp-papi ignores a second definition of a type."""
+    device.start(installed.options())
+    for file in installed.api.rglob("*.json"):
+        text = file.read_text()
+        file.write_text(
+            text.replace('"interface_index": {"type": "u32"}', '"interface_index": {"type": "u64"}')
+        )
+
+    device.start(installed.options())
+
+    assert "address host-d1 198.18.1.1/24" in installed.requests
+
+
+JOB = """
+import sys
+from perftrend.measure.interfaces import Node
+from perftrend.measure.vpp.driver import VppDevice
+from perftrend.measure.wiring import NoWiring
+from tests.unit.measure.vpp.test_driver import LINKS
+device = VppDevice(NoWiring({}, LINKS), Node())
+device.start(dict(word.split("=", 1) for word in sys.argv[1:]))
+print(*device.busy_processes(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_vpp_ends_with_a_job_that_is_killed(installed: Installed) -> None:
+    arguments = [f"{name}={value}" for name, value in installed.options().items()]
+    command = [sys.executable, "-c", JOB, *arguments]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/resources"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as job:
+        assert job.stdout is not None
+        process = int(job.stdout.readline())
+        job.kill()
+
+    assert wait_for_end(process)
+
+
+def test_instance_of_an_earlier_job_is_ended(installed: Installed, device: VppDevice) -> None:
+    """As if the node had not noticed the end of that job."""
+    options = installed.options()
+    earlier = VppDevice(NoWiring({}, LINKS), Node())
+    earlier.start(options)
+    (process,) = earlier.busy_processes()
+
+    device.start(options)
+
+    assert wait_for_end(process)
+    assert device.counters()["runtime"]
+    earlier.stop()
+
+
+def test_instance_that_another_program_started_is_not_measured(
+    installed: Installed, device: VppDevice
+) -> None:
+    options = installed.options()
+    # A program that starts VPP, instead of becoming it.
+    installed.program.write_text(installed.program.read_text().replace("exec ", ""))
+
+    with pytest.raises(TestbedError, match=r"^vpp: process \d+ answers at .*, not the one that was started"):
+        device.start(options)
+
+
+def test_testbed_without_two_links_is_refused(shared_memory: None) -> None:
+    assert (
+        "VPP as the device needs 2 links, and the testbed has 0" == VppDevice(Loopback(), Node()).unusable()
+    )
+    with pytest.raises(TestbedError, match="needs 2 links"):
+        VppDevice(Loopback(), Node()).start({})
+
+
+def test_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    reason = VppDevice(NoWiring({}, LINKS), Node()).unusable()
+    assert "the Python package vpp-papi is missing: ./run --with vpp" == reason
+
+
+def test_option_is_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Program, "__init__", lambda *_: pytest.fail("a program was started"))
+
+    with pytest.raises(SettingsError, match="no option 'worker'; did you mean 'workers'"):
+        VppDevice(NoWiring({}, LINKS), Node()).start({"worker": "2"})
