@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
+from perftrend.measure.interfaces import Node
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import MrrPlan
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.testpmd import TestpmdDevice
 from tests.integration import test_packets
 from tests.integration.quiet import interference
 from tests.integration.test_packets import Measure, Record, Require
@@ -25,7 +27,6 @@ pytestmark = pytest.mark.packets
 measure = test_packets.measure
 
 JOB = """
-import os
 import sys
 from perftrend.measure import specification
 from perftrend.measure.testbed import Testbed
@@ -33,11 +34,7 @@ from perftrend.measure.testbed import Testbed
 with Testbed(specification.load("1n-testpmd")) as testbed:
     testbed.start_device({})
     print(*testbed.device.busy_processes(), flush=True)
-    if "fork" in sys.argv:
-        # The copy has the input of testpmd open, which then does not notice the end of the job.
-        os.fork()
     sys.stdin.read()
-    os._exit(0)
 """
 
 
@@ -46,10 +43,10 @@ def testbed(require: Require) -> Iterator[Testbed]:
     yield from test_packets.opened("1n-testpmd", require)
 
 
-def start_job(*arguments: str) -> tuple[subprocess.Popen[str], int]:
+def start_job() -> tuple[subprocess.Popen[str], int]:
     """Start a job with a testbed of its own, and return it with the thread that forwards."""
     job = subprocess.Popen(
-        [sys.executable, "-c", JOB, *arguments],
+        [sys.executable, "-c", JOB],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -194,15 +191,18 @@ def test_nothing_is_left_however_the_job_ends(testbed: Testbed, number: signal.S
     assert not is_running(thread)
 
 
-def test_process_of_an_earlier_job_that_did_not_end_is_ended_at_the_next_start(testbed: Testbed) -> None:
-    job, thread = start_job("fork")
-    job.kill()
-    job.wait()
-    is_left = is_running(thread)
+def test_process_of_an_earlier_job_is_ended_at_the_next_start(testbed: Testbed) -> None:
+    """As after a cut connection: its input is still open, so it does not notice the end of the job."""
+    earlier = TestpmdDevice(testbed._wiring, Node(cpu=0))
+    earlier.start(testbed.spec.device.options)
+    try:
+        (thread,) = earlier.busy_processes()
+        was_running = is_running(thread)
 
-    testbed.start_device({})
+        testbed.start_device({})
 
-    assert is_left
-    assert not is_running(thread)
-    # The copy of the job ends with its input.
-    job.communicate()
+        assert was_running
+        assert not is_running(thread)
+        assert testbed.device.busy_processes()
+    finally:
+        earlier.stop()
