@@ -20,9 +20,9 @@ from perftrend.settings import Settings
 _PROGRAMS = {
     "git": ("git", "to fetch and identify what is measured"),
     "ip": ("iproute2", "for testbeds in namespaces"),
-    "tc": ("iproute2", "for 1n-kernel"),
-    "nft": ("nftables", "for 1n-kernel"),
-    "ethtool": ("ethtool", "for 1n-kernel"),
+    "tc": ("iproute2", "for 1n-kernel and 1n-xdp"),
+    "nft": ("nftables", "for 1n-kernel and 1n-xdp"),
+    "ethtool": ("ethtool", "for 1n-kernel and 1n-xdp"),
     "unshare": ("util-linux", "for testbeds in namespaces"),
     "nsenter": ("util-linux", "for testbeds in namespaces"),
 }

@@ -8,7 +8,7 @@ from perftrend.errors import SettingsError
 from perftrend.measure import specification
 from perftrend.measure.specification import LinkFile, driver, load, names
 
-SHIPPED = ["1n-kernel", "1n-loopback", "1n-testpmd", "1n-veth", "simulated"]
+SHIPPED = ["1n-kernel", "1n-loopback", "1n-testpmd", "1n-veth", "1n-xdp", "simulated"]
 GOOD = """
 description: ours
 generator: {driver: simulated}
@@ -138,7 +138,7 @@ def test_unknown_driver_names_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no wiring driver 'vet' is installed; did you mean 'veth'"):
         specification.driver("wirings", "vet")
     with pytest.raises(SettingsError, match="no traffic generator driver"):
-        specification.driver("traffic_generators", "trex")
+        specification.driver("traffic_generators", "ixia")
 
 
 @pytest.mark.parametrize(("frame_bytes", "rate_pps"), [(64, 29_761_904.8), (1518, 1_625_487.6)])

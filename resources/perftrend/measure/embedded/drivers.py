@@ -81,8 +81,10 @@ class EmbeddedGenerator(TrafficGenerator):
 
     @override
     def open(self) -> None:
-        arguments = ["--ports", *self._ports, *_cpu(self._node)]
-        command = python_module("perftrend.measure.embedded.generator", arguments)
+        self._start("perftrend.measure.embedded.generator", self._ports)
+
+    def _start(self, module: str, ports: Sequence[str]) -> None:
+        command = python_module(module, ["--ports", *ports, *_cpu(self._node)])
         self._worker = WorkerProcess(
             "traffic generator", self._wiring.at_generator(_started("generator", command, self._wiring))
         )

@@ -11,20 +11,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+
+from typing_extensions import override
 
 from perftrend.measure.embedded.frames import FrameProfile, build, count_prepared_frames, frame_direction
 from perftrend.measure.embedded.ports import GeneratorPort, generator_port
 
 _BATCH = 64
-_CATCH_UP_S = 0.005
+CATCH_UP_S = 0.005
 """Longest burst of late frames, in seconds of traffic; a receive ring has room for it."""
-_OWED_AT_MOST_S = 0.01
+OWED_AT_MOST_S = 0.01
 """Longest further delay that is caught up gradually: a host withholds a core for 6 to 8 ms at a time."""
 _FASTER = 0.02
 """Relative increase of the rate while catching up; it needs no more room in a ring than such bursts."""
-_COUNT_EVERY_S = 0.01
+COUNT_EVERY_S = 0.01
+"""Interval of the checks whether a trial has lost too much already."""
 _UNDER_WAY_FRAMES = 10_000
 """More frames than the queues of any device on this machine hold: frames missing beyond these are lost."""
 _UNDER_WAY_S = 0.3
@@ -59,6 +63,63 @@ class Count:
         return self.sent / self.sending_s
 
 
+class OverdueFrames:
+    """A periodic check whether more frames are overdue than a trial may lose.
+
+    :param limit: the number of frames that it may lose.
+    :param count_received: returns the number of frames of the trial that have returned.
+    """
+
+    def __init__(self, limit: float, count_received: Callable[[], int]) -> None:
+        self._limit = limit
+        self._count_received = count_received
+        self._sent: list[tuple[float, int]] = []
+        self.next_look = 0.0
+
+    def look(self, now: float, sent: int) -> bool:
+        """Return whether more frames than the limit are missing and can no longer be in flight."""
+        self.next_look = now + COUNT_EVERY_S
+        received = self._count_received()
+        if sent - received - _UNDER_WAY_FRAMES > self._limit:
+            return True
+        while len(self._sent) > 1 and now - self._sent[1][0] >= _UNDER_WAY_S:
+            self._sent.pop(0)
+        due = self._sent[0][1] if self._sent and now - self._sent[0][0] >= _UNDER_WAY_S else 0
+        self._sent.append((now, sent))
+        return due - received > self._limit
+
+
+@dataclass(frozen=True, slots=True)
+class SentFrames:
+    """What was sent in one trial."""
+
+    each: list[int]
+    """Frames sent in each direction."""
+    refused: int
+    """Frames that the device's queue refused at once."""
+    sending_s: float
+
+
+class Sender(ABC):
+    """Sends test traffic into two ports, half of it in each direction, and counts the frames that return."""
+
+    @abstractmethod
+    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
+        """Prepare the frames to send."""
+
+    @abstractmethod
+    def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
+        """Send this number of frames at a steady rate, or fewer if too many are overdue."""
+
+    @abstractmethod
+    def count_received(self) -> int:
+        """Return the number of frames received since the ports were opened."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
+
 class FrameStream:
     """The frames sent into one port, in a repeating sequence."""
 
@@ -85,47 +146,29 @@ class FrameStream:
         return count
 
 
-class Generator:
-    """A sender of two streams at one rate, half of it in each direction."""
+class SocketSender(Sender):
+    """A loop that sends whatever is due through sockets."""
 
-    def __init__(self, streams: Sequence[FrameStream]) -> None:
-        self._streams = streams
+    def __init__(self, ports: Sequence[GeneratorPort]) -> None:
+        self._ports = ports
+        self._streams: list[FrameStream] = []
 
-    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
-        """Send round(rate x duration) frames at a steady rate and count those that return.
+    @override
+    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
+        self._streams = [
+            FrameStream(port, number, profile, bridged=bridged) for number, port in enumerate(self._ports)
+        ]
 
-        With ``fail_above``, sending stops as soon as the overdue frames show that the loss ratio of the whole
-        trial exceeds it. The trial then waits for the frames in flight, so that late frames do not count as
-        lost.
-        """
-        planned = round(rate_pps * duration_s)
-        limit = None if fail_above is None else fail_above * planned
-        before = self._count_received()
-        begin = time.perf_counter()
-        sent = self._send(planned, rate_pps, limit, before)
-        sending_s = time.perf_counter() - begin
-        received = self._wait_for_final_count(before + sent) - before
-        return Count(
-            planned=planned,
-            sent=sent,
-            received=received,
-            refused=sum(stream.refused for stream in self._streams),
-            sending_s=sending_s,
-            elapsed_s=time.perf_counter() - begin,
-            sent_each=[stream.sent for stream in self._streams],
-            unproven=sent < planned and limit is not None and sent - received <= limit,
-        )
-
-    def _send(self, planned: int, rate_pps: float, limit: float | None, before: int) -> int:
+    @override
+    def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
         first, second = self._streams
         first.plan(planned - planned // 2)
         second.plan(planned // 2)
         clock = time.perf_counter
-        catch_up = max(1, int(rate_pps * _CATCH_UP_S))
-        overdue = _Overdue(limit) if limit is not None else None
+        catch_up = max(1, int(rate_pps * CATCH_UP_S))
         sent = 0
         owed_s = 0.0
-        now = start = clock()
+        now = start = begin = clock()
         while sent < planned:
             before_s, now = now, clock()
             if owed_s:
@@ -138,21 +181,61 @@ class Generator:
                 # which lowers the rate that it reports.
                 late_s = (behind - catch_up) / rate_pps
                 start += late_s
-                owed_s = min(owed_s + late_s, _OWED_AT_MOST_S)
+                owed_s = min(owed_s + late_s, OWED_AT_MOST_S)
                 behind = catch_up
             if behind > 0:
                 stream = first if second.left == 0 or (first.left and first.sent <= second.sent) else second
                 sent += stream.send(min(behind, _BATCH))
-            if (
-                overdue
-                and now >= overdue.next_look
-                and overdue.look(now, sent, self._count_received() - before)
-            ):
+            if overdue and now >= overdue.next_look and overdue.look(now, sent):
                 break
-        return sent
+        return SentFrames(
+            each=[stream.sent for stream in self._streams],
+            refused=sum(stream.refused for stream in self._streams),
+            sending_s=clock() - begin,
+        )
 
-    def _count_received(self) -> int:
-        return sum(stream.port.count_received() for stream in self._streams)
+    @override
+    def count_received(self) -> int:
+        return sum(port.count_received() for port in self._ports)
+
+    @override
+    def close(self) -> None:
+        for port in self._ports:
+            port.close()
+
+
+class Generator:
+    """Trials of a sender: what it sends, and what returns of it."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:
+        """Send round(rate x duration) frames at a steady rate and count those that return.
+
+        With ``fail_above``, sending stops as soon as the overdue frames show that the loss ratio of the whole
+        trial exceeds it. The trial then waits for the frames in flight, so that late frames do not count as
+        lost.
+        """
+        planned = round(rate_pps * duration_s)
+        limit = None if fail_above is None else fail_above * planned
+        count_received = self._sender.count_received
+        before = count_received()
+        overdue = None if limit is None else OverdueFrames(limit, lambda: count_received() - before)
+        begin = time.perf_counter()
+        frames = self._sender.send(planned, rate_pps, overdue)
+        sent = sum(frames.each)
+        received = self._wait_for_final_count(before + sent) - before
+        return Count(
+            planned=planned,
+            sent=sent,
+            received=received,
+            refused=frames.refused,
+            sending_s=frames.sending_s,
+            elapsed_s=time.perf_counter() - begin,
+            sent_each=frames.each,
+            unproven=sent < planned and limit is not None and sent - received <= limit,
+        )
 
     def _wait_for_final_count(self, all_back: int) -> int:
         """Wait until no frame is in flight, which would count in the next trial, and return the count.
@@ -160,72 +243,57 @@ class Generator:
         :param all_back: the count when every frame has returned; below it, the count is final once it has not
             changed for a while.
         """
-        last, moved = self._count_received(), time.perf_counter()
+        last, moved = self._sender.count_received(), time.perf_counter()
         end = moved + _SETTLE_AT_MOST_S
         while last < all_back and moved + _SETTLED_S > (now := time.perf_counter()) and now < end:
             time.sleep(_LOOK_AGAIN_S)
-            received = self._count_received()
+            received = self._sender.count_received()
             if received != last:
                 last, moved = received, now
         # Frames that arrive now were never sent or were duplicated: a last read must include them.
         time.sleep(_LOOK_AGAIN_S)
-        return self._count_received()
+        return self._sender.count_received()
 
 
-class _Overdue:
-    """A periodic check whether more frames are overdue than a trial may lose."""
-
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
-        self._sent: list[tuple[float, int]] = []
-        self.next_look = 0.0
-
-    def look(self, now: float, sent: int, received: int) -> bool:
-        """Return whether more frames than the limit are missing and can no longer be in flight."""
-        self.next_look = now + _COUNT_EVERY_S
-        if sent - received - _UNDER_WAY_FRAMES > self._limit:
-            return True
-        while len(self._sent) > 1 and now - self._sent[1][0] >= _UNDER_WAY_S:
-            self._sent.pop(0)
-        due = self._sent[0][1] if self._sent and now - self._sent[0][0] >= _UNDER_WAY_S else 0
-        self._sent.append((now, sent))
-        return due - received > self._limit
-
-
-def main(argv: Sequence[str] | None = None) -> int:
+def serve(sender: Sender) -> None:
     """Respond to requests until standard input ends.
 
     A request is ``{"frame": NAME, "bridged": BOOL}``, which selects the traffic, or
     ``{"rate_pps": …, "duration_s": …, "fail_above": …}``, whose response is a :class:`Count`.
     """
-    parser = argparse.ArgumentParser(description="send frames at a rate and count what comes back")
-    parser.add_argument("--ports", nargs=2, required=True)
-    parser.add_argument("--cpu", type=int)
-    options = parser.parse_args(argv)
-    if options.cpu is not None:
-        os.sched_setaffinity(0, {options.cpu})
-    ports = [generator_port(name) for name in options.ports]
-    generator = Generator([])
+    generator = Generator(sender)
     _answer({"ready": os.getpid()})
     for line in sys.stdin:
         request = json.loads(line)
         if "frame" in request:
             profile = FrameProfile.parse(request["frame"])
-            streams = [
-                FrameStream(port, number, profile, bridged=request["bridged"])
-                for number, port in enumerate(ports)
-            ]
-            generator = Generator(streams)
+            sender.use(profile, bridged=request["bridged"])
             _answer({"frame": profile.name})
         else:
             _answer(asdict(generator.trial(**request)))
-    for port in ports:
-        port.close()
-    return 0
+    sender.close()
 
 
 def _answer(answer: dict[str, object]) -> None:
     print(json.dumps(answer), flush=True)  # noqa: T201 - the protocol with the driver
+
+
+def pinned_ports(argv: Sequence[str] | None) -> list[str]:
+    """Parse the arguments of a generator's process, pin it to its core, and return the names of its ports."""
+    parser = argparse.ArgumentParser(description="send frames at a rate and count those that return")
+    parser.add_argument("--ports", nargs=2, required=True)
+    parser.add_argument("--cpu", type=int)
+    options = parser.parse_args(argv)
+    if options.cpu is not None:
+        os.sched_setaffinity(0, {options.cpu})
+    ports: list[str] = options.ports
+    return ports
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Send through sockets."""
+    serve(SocketSender([generator_port(name) for name in pinned_ports(argv)]))
+    return 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import socket
 import struct
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,15 +146,45 @@ class DevicePort(ABC):
         """Release all resources."""
 
 
+class InterfaceCount(NamedTuple):
+    """The frames of an interface since it exists."""
+
+    received: int
+    sent: int
+    refused: int
+    """Frames that were to be sent and were dropped instead."""
+
+
+class InterfaceCounters:
+    """The kernel's counters of an interface."""
+
+    def __init__(self, interface: str) -> None:
+        self._interface = interface
+        # Open for the life of the port: opening the file again would cost more than reading it.
+        self._file = Path("/proc/self/net/dev").open("rb", buffering=0)  # noqa: SIM115 - closed in close()
+
+    def read(self) -> InterfaceCount:
+        """Return the current counts. :raises TestbedError: if the interface no longer exists."""
+        self._file.seek(0)
+        for line in self._file.read().decode().splitlines():
+            name, found, fields = line.partition(":")
+            if found and name.strip() == self._interface:
+                counts = fields.split()
+                return InterfaceCount(int(counts[1]), int(counts[9]), int(counts[11]))
+        raise errors.TestbedError(f"interface {self._interface} no longer exists; was the testbed closed?")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class PacketGeneratorPort(GeneratorPort):
     """An AF_PACKET socket that only sends; the interface's own counter shows the frames that returned."""
 
     def __init__(self, interface: str, *, queued: bool) -> None:
-        self._interface = interface
         self._socket = _packet_socket(interface, protocol=0, queued=queued)
-        # Open for the life of the port: opening the file again would cost more than reading it.
-        self._counters = Path("/proc/self/net/dev").open("rb", buffering=0)  # noqa: SIM115 - closed in close()
-        self._first = self._interface_count()
+        self._counters = InterfaceCounters(interface)
+        self._first = self._counters.read().received
 
     @override
     def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
@@ -166,15 +197,7 @@ class PacketGeneratorPort(GeneratorPort):
 
     @override
     def count_received(self) -> int:
-        return self._interface_count() - self._first
-
-    def _interface_count(self) -> int:
-        self._counters.seek(0)
-        for line in self._counters.read().decode().splitlines():
-            name, found, fields = line.partition(":")
-            if found and name.strip() == self._interface:
-                return int(fields.split()[1])
-        raise errors.TestbedError(f"interface {self._interface} no longer exists; was the testbed closed?")
+        return self._counters.read().received - self._first
 
     @override
     def close(self) -> None:

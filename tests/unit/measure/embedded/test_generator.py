@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftrend.measure.embedded import generator
 from perftrend.measure.embedded.frames import FrameProfile
-from perftrend.measure.embedded.generator import Count, FrameStream, Generator
+from perftrend.measure.embedded.generator import Count, Generator, SocketSender
 from perftrend.measure.embedded.ports import GeneratorPort
 
 
@@ -82,12 +82,9 @@ def ports(clock: Clock, **behaviour: Any) -> list[Port]:
 
 
 def generator_on(members: list[Port]) -> Generator:
-    return Generator(
-        [
-            FrameStream(port, number, FrameProfile.parse("64B"), bridged=False)
-            for number, port in enumerate(members)
-        ]
-    )
+    sender = SocketSender(members)
+    sender.use(FrameProfile.parse("64B"), bridged=False)
+    return Generator(sender)
 
 
 def trial(members: list[Port], rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:

@@ -1,0 +1,203 @@
+"""The process of the XDP traffic generator, with the protocol of the embedded one.
+
+A trial is one system call: the kernel runs the program with one frame after the other, and the program sends
+those that are due. Meanwhile a second thread of this process watches the counts in the memory that it shares
+with the program, and ends the call by a signal when all frames are sent or too many are overdue.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from perftrend import errors
+from perftrend.measure.embedded.frames import FLOWS, FrameProfile, build, frame_direction
+from perftrend.measure.embedded.generator import (
+    CATCH_UP_S,
+    COUNT_EVERY_S,
+    OWED_AT_MOST_S,
+    OverdueFrames,
+    Sender,
+    SentFrames,
+    pinned_ports,
+    serve,
+)
+from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
+from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
+
+_HEADER_BYTES = 42
+_MOST_FRAMES = 256 * 24
+_UNITS_PER_S = 1e9 * 2**20
+"""Times in the program have 20 bits for fractions of a nanosecond."""
+_PORT = np.dtype([("interface", "u4"), ("next", "u4"), ("left", "u8"), ("sent", "u8")])
+_FRAME = np.dtype([("header", "u1", _HEADER_BYTES), ("length", "u2"), ("unused", "u4")])
+PACER = np.dtype(
+    [
+        ("period", "u8"),
+        ("catch_up", "u8"),
+        ("owed_at_most", "u8"),
+        ("frames", "u4"),
+        ("longest", "u4"),
+        ("start", "u8"),
+        ("end", "u8"),
+        ("now", "u8"),
+        ("due", "u8"),
+        ("owed", "u8"),
+        ("port", _PORT, 2),
+        ("frame", _FRAME, (2, _MOST_FRAMES)),
+    ]
+)
+"""``struct pacer`` of ``pacer.bpf.c``, which explains the fields."""
+
+_LOOK_AGAIN_S = 0.001
+_DELIVERED_S = 1.0
+"""Time in which a port hands over the frames in its queue, however busy the device is."""
+
+
+class XdpSender(Sender):
+    """The BPF program that sends whatever is due.
+
+    :param interfaces: the generator's ports.
+    :raises OSError: if the kernel or the user's rights do not allow BPF.
+    :raises TestbedError: if frames sent in this way do not reach the device's ports.
+    """
+
+    def __init__(self, interfaces: Sequence[str]) -> None:
+        self._interfaces = interfaces
+        self._counters = [InterfaceCounters(interface) for interface in interfaces]
+        self._first = self._count().received
+        self._program = LiveProgram(INSTRUCTIONS.read_bytes(), PACER.itemsize)
+        self._pacer: NDArray[np.void] = np.frombuffer(self._program.variable, PACER)
+        self._pacer["port"]["interface"] = [socket.if_nametoindex(interface) for interface in interfaces]
+        # A signal whose only effect is that it interrupts the system call.
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        self._probe()
+
+    def _probe(self) -> None:
+        """Send a frame into each port, as evidence that the kernel supports all that is needed."""
+        self.use(FrameProfile.parse("64B"), bridged=False)
+        self.send(2, 1e6, None)
+
+    @override
+    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
+        count = math.lcm(FLOWS, len(profile.sizes))
+        for port in range(2):
+            frames, lengths = build(profile, frame_direction(port, bridged=bridged), count)
+            prepared = self._pacer["frame"][0, port, :count]
+            prepared["header"] = frames[:, :_HEADER_BYTES]
+            prepared["length"] = lengths
+        self._pacer["port"]["next"] = 0
+        self._pacer["frames"] = count
+        self._pacer["longest"] = lengths.max()
+
+    @override
+    def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
+        period_s = 1 / rate_pps
+        self._pacer["period"] = _fixed_point(period_s)
+        self._pacer["catch_up"] = _fixed_point(max(period_s, CATCH_UP_S))
+        self._pacer["owed_at_most"] = _fixed_point(OWED_AT_MOST_S)
+        for name in ("start", "end", "now", "due", "owed"):
+            self._pacer[name] = 0
+        self._pacer["port"]["sent"] = 0
+        self._pacer["port"]["left"] = [planned - planned // 2, planned // 2]
+        before = self._count()
+        self._run(overdue)
+        sending_ns = int(self._pacer["end"][0]) - int(self._pacer["start"][0])
+        sent = self._sent()
+        return SentFrames(
+            each=sent,
+            refused=self._wait_for_delivery(sum(sent), before),
+            # Each frame occupies a period.
+            sending_s=sending_ns / 1e9 + period_s,
+        )
+
+    def _run(self, overdue: OverdueFrames | None) -> None:
+        ended = threading.Event()
+        watcher = threading.Thread(target=self._interrupt_at_end, args=(overdue, ended))
+        watcher.start()
+        try:
+            self._program.run(bytes(int(self._pacer["longest"][0])))
+        finally:
+            ended.set()
+            watcher.join()
+
+    def _interrupt_at_end(self, overdue: OverdueFrames | None, ended: threading.Event) -> None:
+        """End the system call of the main thread when all frames are sent, or too many are overdue."""
+        while self._pacer["port"]["left"].any() and not ended.is_set():
+            left = int(self._pacer["port"]["left"].sum())
+            left_s = left * int(self._pacer["period"][0]) / _UNITS_PER_S
+            if overdue and overdue.look(time.perf_counter(), sum(self._sent())):
+                break
+            time.sleep(min(max(left_s, _LOOK_AGAIN_S), COUNT_EVERY_S))
+        # Again and again: a signal that arrives before the call begins does not end it.
+        while not ended.is_set():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            ended.wait(_LOOK_AGAIN_S)
+
+    def _sent(self) -> list[int]:
+        sent: list[int] = self._pacer["port"]["sent"][0].tolist()
+        return sent
+
+    def _wait_for_delivery(self, sent: int, before: InterfaceCount) -> int:
+        """Wait until the ports have handed over all frames, and return the number that they refused.
+
+        :raises TestbedError: if frames neither arrive nor are refused, which is no loss of the device.
+        """
+        deadline = time.perf_counter() + _DELIVERED_S
+        while True:
+            now = self._count()
+            refused = now.refused - before.refused
+            delivered = now.sent - before.sent
+            if delivered + refused >= sent:
+                return refused
+            if time.perf_counter() > deadline:
+                raise errors.TestbedError(
+                    f"interfaces {' and '.join(self._interfaces)}: only {delivered} of {sent} XDP frames"
+                    " reached the device's ports; are these up, with NAPI (ethtool -K INTERFACE gro on)?"
+                )
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _count(self) -> InterfaceCount:
+        counts = [counters.read() for counters in self._counters]
+        return InterfaceCount(*map(sum, zip(*counts, strict=True)))
+
+    @override
+    def count_received(self) -> int:
+        return self._count().received - self._first
+
+    @override
+    def close(self) -> None:
+        for counters in self._counters:
+            counters.close()
+        self._program.close()
+
+
+def _fixed_point(seconds: float) -> int:
+    """Return a time in the unit of the program."""
+    return round(seconds * _UNITS_PER_S)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Send by the BPF program, or end with the reason why that is not possible."""
+    ports = pinned_ports(argv)
+    try:
+        sender = XdpSender(ports)
+    except OSError as error:
+        sys.exit(f"the kernel refuses the BPF program ({error.strerror})")
+    except errors.TestbedError as error:
+        sys.exit(str(error))
+    serve(sender)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The driver of the XDP generator: what it starts, and what it does where that is not possible."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any, ClassVar
+
+import pytest
+
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure.embedded import drivers as embedded_drivers
+from perftrend.measure.embedded.drivers import embedded_version
+from perftrend.measure.interfaces import Node
+from perftrend.measure.wiring import Loopback, VethPairs
+from perftrend.measure.xdp import drivers
+from perftrend.measure.xdp.drivers import XdpGenerator
+
+REFUSAL = "traffic generator has ended: the kernel refuses the BPF program (Operation not permitted)"
+
+
+class Worker:
+    """Stands in for the generator's process."""
+
+    commands: ClassVar[list[list[str]]] = []
+    is_refused = False
+
+    def __init__(self, name: str, command: list[str], **_: Any) -> None:
+        Worker.commands.append(command)
+        if Worker.is_refused and "perftrend.measure.xdp.generator" in command:
+            raise TestbedError(REFUSAL)
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+class UnconnectedPairs(VethPairs):
+    """Stands in for veth pairs, which need privileges."""
+
+    def at_generator(self, command: Any) -> list[str]:
+        return list(command)
+
+    def at_device(self, command: Any) -> list[str]:
+        return list(command)
+
+
+@pytest.fixture(autouse=True)
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the commands that are executed at the device."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(embedded_drivers, "WorkerProcess", Worker)
+    monkeypatch.setattr(Worker, "commands", [])
+    monkeypatch.setattr(Worker, "is_refused", False)
+    monkeypatch.setattr(drivers, "run", found.append)
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/sbin/{program}")
+    return found
+
+
+def test_process_gets_the_interfaces_once_the_device_accepts_xdp_frames(executed: list[list[str]]) -> None:
+    generator = XdpGenerator(UnconnectedPairs(), Node(cpu=1), {})
+    generator.open()
+
+    [command] = Worker.commands
+    assert [["ethtool", "-K", name, "gro", "on"] for name in ("d0", "d1")] == executed
+    assert ["perftrend.measure.xdp.generator", "--ports", "tg0", "tg1", "--cpu", "1"] == command[-6:]
+    assert ("", f"{embedded_version()} xdp") == (generator.fallback, generator.version)
+
+
+def test_refused_program_makes_it_the_embedded_generator(capsys: pytest.CaptureFixture[str]) -> None:
+    Worker.is_refused = True
+    generator = XdpGenerator(UnconnectedPairs(), Node(), {})
+    generator.open()
+
+    assert ["perftrend.measure.embedded.generator", "--ports", "packet:tg0", "packet:tg1"] == (
+        Worker.commands[-1][-4:]
+    )
+    assert (REFUSAL, embedded_version()) == (generator.fallback, generator.version)
+    [line] = capsys.readouterr().err.splitlines()
+    assert REFUSAL in line
+
+
+def test_wiring_without_interfaces_makes_it_the_embedded_generator() -> None:
+    generator = XdpGenerator(Loopback(), Node(), {})
+    generator.open()
+
+    assert "it needs the wiring veth" == generator.fallback
+    assert "perftrend.measure.embedded.generator" in Worker.commands[-1]
+
+
+def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    generator = XdpGenerator(UnconnectedPairs(), Node(), {})
+    generator.open()
+
+    assert "apt-get install ethtool" in generator.fallback
+
+
+def test_option_is_refused() -> None:
+    with pytest.raises(SettingsError, match="generator xdp has no options, but the testbed sets 'queueing'"):
+        XdpGenerator(UnconnectedPairs(), Node(), {"queueing": "yes"})
