@@ -8,7 +8,7 @@ from perftrend.errors import SettingsError
 from perftrend.measure import specification
 from perftrend.measure.specification import LinkFile, driver, load, names
 
-SHIPPED = ["1n-kernel", "1n-loopback", "1n-ovs", "1n-veth", "1n-xdp", "simulated"]
+SHIPPED = ["1n-kernel", "1n-loopback", "1n-ovs", "1n-testpmd", "1n-veth", "1n-xdp", "simulated"]
 GOOD = """
 description: ours
 generator: {driver: simulated}
