@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -17,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
-from perftrend.measure.interfaces import Node
+from perftrend.measure import lock, specification
+from perftrend.measure.interfaces import Device, Node
 from perftrend.measure.program import Program
 from perftrend.measure.specification import Specification
 from perftrend.measure.ssh import SshWiring
@@ -175,6 +177,39 @@ def test_left_over_program_of_a_cut_connection_is_ended(lab: Lab) -> None:
 
     with opened(wiring_of(lab)) as second, Program(second.at_device, "device", ["sleep", "602"]):
         assert not [words for words in lab.processes("dut") if "sleep 601" in words and "sh" not in words]
+
+
+def example() -> type[Device]:
+    """Return the driver that the documentation shows."""
+    found = importlib.util.spec_from_file_location("example_driver", ROOT / "docs/examples/driver.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    driver: type[Device] = module.BridgeDevice
+    return driver
+
+
+def test_driver_of_the_documentation_works_here_and_by_ssh(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = specification.driver
+    monkeypatch.setattr(
+        specification,
+        "driver",
+        lambda group, name: example() if (group, name) == ("devices", "bridge") else load(group, name),
+    )
+    here = specification.load("1n-bridge", ROOT / "docs/examples")
+    assert len((ROOT / "docs/examples/driver.py").read_text().splitlines()) <= 60
+    for spec in (here, Specification.model_validate(lab.file(device={"driver": "bridge"}))):
+        with lock.hold(spec.lock, wait_s=600), Testbed(spec) as testbed:
+            assert "a bridge does not route" == testbed.lacks({"forwarding": "ip4"})
+            for learning in ("on", "off"):
+                testbed.start_device({"forwarding": "l2", "learning": learning})
+                testbed.use("64B")
+                trial = testbed.trials.measure(2_000, 0.5)
+
+                assert (1000, 1000) == (trial.sent, trial.received)
+            testbed.device.stop()
+            assert [] == testbed.device.busy_processes()
 
 
 JOB = """
