@@ -142,6 +142,9 @@ class Specification(_SpecificationModel):
         for name in [*self.nodes, *(name for instance in self.instances for name in instance)]:
             if name not in NODES:
                 raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
+        for name, node in self.nodes.items():
+            if self.remote and node.cpu == "auto":
+                raise ValueError(f"node {name} is remote: write the number of a core of it, or omit cpu")
         if self.instances and self.capacity not in {1, len(self.instances)}:
             raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self
