@@ -8,11 +8,13 @@ import json
 import os
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,20 @@ def test_frames_pass_between_two_machines(lab: Lab) -> None:
         assert 0 < trial.received <= 1000
         assert {"tg", "dut"} == set(testbed.counters()["interfaces"])
         assert {"d0", "d1", "lo", "mgmt"} == set(testbed.counters()["interfaces"]["dut"])
+    until(lambda: not lab.processes("dut") | lab.processes("tg"))
+
+
+def test_testpmd_forwards_on_another_machine(lab: Lab, require: Callable[[object, str], None]) -> None:
+    require(shutil.which("dpdk-testpmd"), "needs dpdk-testpmd (dpdk-dev)")
+    device = specification.load("1n-testpmd").device.model_dump()
+    with make_testbed(lab, device=device) as testbed:
+        testbed.start_device({"forwarding": "l2"})
+        testbed.use("64B")
+        trial = testbed.trials.measure(2_000, 0.5, 0.9)
+
+        assert 1000 == trial.sent
+        assert 0 < trial.received <= 1000
+        assert testbed.counters()["device"]
     until(lambda: not lab.processes("dut") | lab.processes("tg"))
 
 
@@ -163,6 +179,52 @@ def test_lost_connection_is_one_line_and_the_next_run_is_clean(lab: Lab, ends: s
 
     {"cut": lab.plug, "stop_server": lab.start_server}[ends]("dut")
     test_frames_pass_between_two_machines(lab)
+
+
+@pytest.mark.parametrize(("name", "node"), [("device", "dut"), ("traffic generator", "tg")])
+def test_program_that_is_killed_is_one_line_and_the_next_run_is_clean(lab: Lab, name: str, node: str) -> None:
+    """A device that has ended loses every frame, which must not become a result."""
+    with make_testbed(lab) as testbed:
+        testbed.start_device({"acl_rules": "0"})
+        testbed.use("64B")
+        lab.kill(node)
+        with pytest.raises(TestbedError, match=f"^{name} has ended") as caught:
+            testbed.trials.measure(2_000, 0.5)
+    assert "\n" not in str(caught.value)
+
+    test_frames_pass_between_two_machines(lab)
+
+
+def test_cut_during_a_trial_is_one_line_and_the_next_run_is_clean(lab: Lab) -> None:
+    with make_testbed(lab) as testbed:
+        testbed.start_device({"acl_rules": "0"})
+        testbed.use("64B")
+        cutting = threading.Timer(0.5, lab.cut, ["tg"])
+        cutting.start()
+        with pytest.raises(TestbedError) as caught:
+            testbed.trials.measure(2_000, 3)
+        cutting.join()
+    assert "\n" not in str(caught.value)
+
+    lab.plug("tg")
+    test_frames_pass_between_two_machines(lab)
+
+
+def test_full_disk_of_a_node_is_one_line(lab: Lab) -> None:
+    fill = (
+        "mount -t tmpfs -o size=64k tmpfs /tmp && mkdir -m 700 /tmp/perftrend-$(id -u) && "
+        'dd if=/dev/zero of=/tmp/full 2>/dev/null; exec "$@"'
+    )
+    with opened(wiring_of(lab)) as wiring:
+
+        def at_full_node(command: Sequence[str]) -> list[str]:
+            return wiring.at_device(["unshare", "--mount", "sh", "-c", fill, "sh", *command])
+
+        with pytest.raises(
+            TestbedError, match=r"^device has ended: /tmp/.*pid cannot be written; free space"
+        ):
+            Program(at_full_node, "device", ["sleep", "603"])
+    assert not [words for words in lab.processes("dut") if "sleep 603" in words]
 
 
 def test_left_over_program_of_a_cut_connection_is_ended(lab: Lab) -> None:

@@ -172,6 +172,9 @@ class Device(Protocol):
     def start(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device. :raises TestbedError: if that fails; nothing is left behind."""
 
+    def verify_running(self) -> None:
+        """Raise a TestbedError if the device has ended since its start: it would lose every frame."""
+
     def stop(self) -> None:
         """Stop the device; may be called at any time and more than once."""
 

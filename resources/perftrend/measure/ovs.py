@@ -151,6 +151,11 @@ class OvsDevice(Device):
                 )
 
     @override
+    def verify_running(self) -> None:
+        if self._program:
+            self._program.check()
+
+    @override
     def stop(self) -> None:
         if self._program:
             self._program.close()

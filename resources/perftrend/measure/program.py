@@ -55,7 +55,10 @@ shift 2
 find "$folder" -maxdepth 1 -name '*.pid' -mtime +1 -delete
 if read -r old begun <"$file" && is_running "$old" "$begun"; then end "$old" "$begun"; fi 2>/dev/null
 begin='
-    echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1"
+    echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1" || {
+        echo "$1 cannot be written; free space on the disk of the node" >&2
+        exit 1
+    }
     [ "$2" = unannounced ] || echo "process $$"
     shift 2
     exec "$@"'

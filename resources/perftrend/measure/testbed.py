@@ -66,7 +66,12 @@ class Testbed:
         self.profile = FrameProfile.parse("64B")
         self.maximum_pps = 0.0
         """The highest rate to measure at with the selected traffic, both directions together."""
-        self.trials = TrustedTrials(self.generator, self._busy_processes, attempts=attempts)
+        self.trials = TrustedTrials(
+            self.generator,
+            self._busy_processes,
+            attempts=attempts,
+            verify_device=self.device.verify_running,
+        )
 
     def __enter__(self) -> Testbed:
         self.check()

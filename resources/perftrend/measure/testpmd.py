@@ -161,6 +161,11 @@ class TestpmdDevice(Device):
                 )
 
     @override
+    def verify_running(self) -> None:
+        if self._program:
+            self._program.check()
+
+    @override
     def stop(self) -> None:
         if self._program:
             self._program.close()

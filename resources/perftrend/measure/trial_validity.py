@@ -53,14 +53,21 @@ class TrustedTrials:
     :param generator: runs the trials.
     :param processes: returns the processes that need exclusive use of their cores.
     :param attempts: maximum number of times that one trial is measured.
+    :param verify_device: called after each trial; it raises a TestbedError if the device has ended.
     """
 
     def __init__(
-        self, generator: TrafficGenerator, processes: Callable[[], Sequence[int]], *, attempts: int
+        self,
+        generator: TrafficGenerator,
+        processes: Callable[[], Sequence[int]],
+        *,
+        attempts: int,
+        verify_device: Callable[[], None] = lambda: None,
     ) -> None:
         self._generator = generator
         self._processes = processes
         self._attempts = attempts
+        self._verify_device = verify_device
         self.trials: list[Trial] = []
         """Every trial since :meth:`forget`, including those that were measured again."""
 
@@ -86,6 +93,7 @@ class TrustedTrials:
             watch = CoreWatch(self._processes())
             with watch.observe():
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)
+            self._verify_device()
             doubt = trial.invalid or watch.foreign or off_rate(trial, rate_pps, fail_above, deviation)
             trial = dataclasses.replace(trial, invalid=doubt)
             self.trials.append(trial)

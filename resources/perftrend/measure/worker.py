@@ -94,6 +94,11 @@ class WorkerProcess:
         del self._unanswered[0]
         return answer
 
+    def check(self) -> None:
+        """Raise a TestbedError with the last line of its error output, if it has ended."""
+        if self._process.poll() is not None:
+            raise self._failure("has ended")
+
     def read(self, timeout_s: float) -> dict[str, Any]:
         """Return the next line that the worker writes.
 

@@ -75,6 +75,12 @@ class Lab:
         """Return the command lines of what runs on a node, without its server."""
         return set(self._find(node, "").values())
 
+    def kill(self, node: str) -> None:
+        """Kill the programs of a testbed on a node, as a failing machine does."""
+        for process, words in self._find(node, "").items():
+            if "perftrend.measure" in words and "sh -c" not in words:
+                os.kill(process, signal.SIGKILL)
+
     def _find(self, node: str, program: str) -> dict[int, str]:
         """Return the processes on a node by their numbers: those of a program, or all but the server's."""
         found = {}

@@ -100,6 +100,9 @@ class Device:
         STORY.append("device start")
         self.options = dict(options)
 
+    def verify_running(self) -> None:
+        STORY.append("device verified")
+
     def stop(self) -> None:
         STORY.append("device stop")
         if Device.fails:

@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 
 import pytest
 
+from perftrend.errors import TestbedError
 from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
@@ -61,6 +62,18 @@ def test_a_trial_that_can_be_trusted_is_measured_once() -> None:
 
     assert 250_001 == trial.sent
     assert [(5e5, 0.5, 0.1)] == generator.asked
+
+
+def test_trial_of_a_device_that_has_ended_is_an_error_and_not_a_loss() -> None:
+    def fail() -> None:
+        raise TestbedError("device has ended")
+
+    trusted = TrustedTrials(
+        cast(TrafficGenerator, Generator("", "")), lambda: [1], attempts=3, verify_device=fail
+    )
+    with pytest.raises(TestbedError, match="device has ended"):
+        trusted.measure(5e5, 0.5)
+    assert [] == trusted.trials
 
 
 def test_first_trial_that_can_be_trusted_is_returned() -> None:

@@ -216,6 +216,11 @@ class EmbeddedDevice(Device):
         )
 
     @override
+    def verify_running(self) -> None:
+        if self._worker:
+            self._worker.check()
+
+    @override
     def stop(self) -> None:
         if self._worker:
             self._worker.close()

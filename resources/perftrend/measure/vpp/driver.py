@@ -126,6 +126,11 @@ class VppDevice(Device):
             time.sleep(0.05)
 
     @override
+    def verify_running(self) -> None:
+        if self._program:
+            self._program.check()
+
+    @override
     def stop(self) -> None:
         api, program = self._api, self._program
         self._api = self._program = None
