@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.errors import ArchiveError
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step
+from perftrend.model import CriticalLoad, HeldRate, Interval, LoadLatency, Measurement, Phase, Step
 
 MARKER = "perftrend: "
 """The prefix of the line of JSON."""
@@ -69,6 +69,7 @@ _OPTIONAL = (
     "strategy",
     "conditional_throughput_pps",
     "mrr_pps",
+    "latency",
     "critical_load",
     "held",
 )
@@ -213,6 +214,7 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
         yield f"Maximum Receive Rate: {_rate(measurement.mrr_pps, measurement.frame_bytes)}"
     for name, throughput_pps in measurement.conditional_throughput_pps.items():
         yield f"{name.upper()} conditional throughput: {_rate(throughput_pps, measurement.frame_bytes)}"
+    yield from _latencies(measurement.latency)
     if measurement.critical_load:
         yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
     if measurement.held:
@@ -221,6 +223,16 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
         yield f"This result is not valid: {_one_line(measurement.invalid)}."
     if measurement.simulated:
         yield "This result is simulated: no packet was sent."
+
+
+def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
+    for metric, latency in of_metrics.items():
+        load = f"Latency at {metric.removeprefix('latency_')}% PDR"
+        each = (f"'{one.minimum_us:g}/{one.average_us:g}/{one.maximum_us:g}'" for one in latency.directions)
+        if latency.invalid:
+            yield f"{load} is not valid: {_one_line(latency.invalid)}."
+        else:
+            yield f"{load}: [{', '.join(each)}] usec [min/avg/max] per stream"
 
 
 def _critical_load(load: CriticalLoad, frame_bytes: float) -> Iterator[str]:

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step, Trial
+from perftrend.model import (
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    Latency,
+    LoadLatency,
+    Measurement,
+    Phase,
+    Step,
+    Trial,
+)
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
@@ -67,6 +77,8 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 counts = st.integers(min_value=0, max_value=10**15)
 moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30))]))
 intervals = st.builds(Interval, numbers, numbers, texts)
+histograms = st.lists(st.tuples(numbers, counts), max_size=2).map(tuple)
+latencies = st.builds(Latency, numbers, numbers, numbers, histograms)
 
 
 @st.composite
@@ -103,6 +115,16 @@ plain_measurements = st.builds(
     ),
     strategy=st.sampled_from(["", "mdr", "predictive", "binary"]),
     conditional_throughput_pps=st.dictionaries(texts, numbers, max_size=3),
+    latency=st.dictionaries(
+        texts,
+        st.builds(
+            LoadLatency,
+            numbers,
+            st.lists(latencies, max_size=2).map(tuple),
+            texts,
+        ),
+        max_size=3,
+    ),
     critical_load=st.none() | st.builds(CriticalLoad, numbers, numbers, numbers, counts),
     held=st.none() | st.builds(HeldRate, numbers, numbers, numbers, numbers, counts, st.booleans()),
     counters=texts,
@@ -177,6 +199,20 @@ def test_people_read_what_cannot_be_trusted(measurement: Measurement, sentence: 
         (
             replace(NDRPDR, intervals={}, conditional_throughput_pps={"pdr": 12345678.0}),
             ["PDR conditional throughput: 12345678.0 pps, 8.296 Gbps"],
+        ),
+        (
+            replace(
+                NDRPDR,
+                intervals={},
+                latency={
+                    "latency_50": LoadLatency(6e6, (Latency(6.1, 12.5, 61.0), Latency(6.0, 12.25, 58.0))),
+                    "latency_90": LoadLatency(9e6, invalid="the generator measured no latency"),
+                },
+            ),
+            [
+                "Latency at 50% PDR: ['6.1/12.5/61', '6/12.25/58'] usec [min/avg/max] per stream",
+                "Latency at 90% PDR is not valid: the generator measured no latency.",
+            ],
         ),
         (
             SOAK,
@@ -301,6 +337,7 @@ def test_message_without_phases_is_that_of_an_older_perftrend() -> None:
         "loss_ratios",
         "strategy",
         "conditional_throughput_pps",
+        "latency",
         "critical_load",
         "held",
     } & set(fields)

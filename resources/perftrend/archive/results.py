@@ -20,7 +20,7 @@ from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.model import NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
+from perftrend.model import LATENCY_LOADS, NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"
@@ -62,9 +62,16 @@ _METRICS = {
 _FURTHER_PDR = re.compile(r"PLR_([0-9.]+(?:E-[0-9]+)?)")
 """Set on every test of a run that searches for further PDRs. It is named after the loss ratio, so that
 ``*pdr*`` selects only the tests that search."""
-_UNITS = {"reconf_packets": "packets", "reconf_time": "s", "hoststack_bandwidth": "bps"}
+_MEASURES_LATENCY = "LATENCY"
+"""Tag of every test of a run whose generator measures latency."""
+_UNITS = {
+    "reconf_packets": "packets",
+    "reconf_time": "s",
+    "hoststack_bandwidth": "bps",
+    **dict.fromkeys(LATENCY_LOADS, "us"),
+}
 _COUNTING = ("mrr", "ndr", "pdr")
-_LOWER_IS_BETTER = ("reconf_packets", "reconf_time")
+_LOWER_IS_BETTER = ("reconf_packets", "reconf_time", *LATENCY_LOADS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +170,9 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, MetricValue
     for name, samples in measurement.rates.items():
         interval = measurement.intervals.get(name)
         yield name, MetricValue(samples, measurement.invalid or (interval.invalid if interval else ""))
+    for name, latency in measurement.latency.items():
+        samples = () if latency.invalid else (latency.average_us,)
+        yield name, MetricValue(samples, measurement.invalid or latency.invalid, "us", Better.LOWER)
 
 
 def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:
@@ -215,8 +225,11 @@ def metrics_of(test: RecordedTest) -> list[str]:
     """Return the metrics that a test measures, also if it failed before: by its tags, or its name's end."""
     tags = [tag.upper() for tag in test.tags]
     if metrics := [metric for tag in tags for metric in _METRICS.get(tag, ())]:
-        ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags)) if "NDRPDR" in tags else ()
-        return list(dict.fromkeys([*metrics, *(f"pdr_{ratio[1].lower()}" for ratio in ratios)]))
+        if "NDRPDR" in tags:
+            ratios = filter(None, map(_FURTHER_PDR.fullmatch, tags))
+            metrics += (f"pdr_{ratio[1].lower()}" for ratio in ratios)
+            metrics += LATENCY_LOADS if _MEASURES_LATENCY in tags else ()
+        return list(dict.fromkeys(metrics))
     if "HOSTSTACK" in tags:
         rates = {"CPS", "RPS"} & {word.upper() for word in _words(test.name)}
         return ["hoststack_rate" if rates else "hoststack_bandwidth"]
@@ -236,7 +249,7 @@ def unit_of(metric: str, test: RecordedTest) -> str:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether a metric counts losses."""
+    """Whether a metric counts losses or is a latency."""
     return metric in _LOWER_IS_BETTER
 
 

@@ -105,18 +105,14 @@ def measure_once(target: Path, measure: Callable[[Path], BuildMeasurement]) -> B
 def names_of(keys: Collection[TraceKey]) -> dict[TraceKey, str]:
     """Return the names of the traces that a comparison of builds uses, sorted by name.
 
-    For a search for several rates only PDR is compared. A test has its metric after its name if it has
+    For a search for NDR and PDR only PDR is compared. A test has its metric after its name if it has
     several left, and its suite before its name if another suite has a test of the same name.
 
     Source: "Bisecting", section Bisect jobs, for PDR.
     """
     tests = {_test(key) for key in keys}
     both = {_test(key) for key in keys if key["metric"] == "pdr"}
-    compared = [
-        key
-        for key in keys
-        if _test(key) not in both or not (key["metric"] == "ndr" or key["metric"].startswith("pdr_"))
-    ]
+    compared = [key for key in keys if _test(key) not in both or key["metric"] == "pdr"]
     namesakes = Counter(name for _, name in tests)
     metrics = Counter(_test(key) for key in compared)
     named = {}

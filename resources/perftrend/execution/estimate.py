@@ -19,7 +19,7 @@ from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
 from perftrend.measure.specification import MrrPlan, SearchPlan, Specification
-from perftrend.model import TraceKey
+from perftrend.model import LATENCY_LOADS, TraceKey
 from perftrend.settings import ProjectSettings, Settings
 from perftrend.settings.sections import SoakSettings
 from perftrend.text import format_count
@@ -84,7 +84,12 @@ def _of_test(metrics: frozenset[str], mrr: MrrPlan, search: SearchPlan, soak: So
     if "soak" in metrics:
         soak_s = soak.total_duration_s + START_S
         return Duration(soak_s, soak_s)
-    return Duration(_search_s(metrics, search) + START_S, search.timeout_s + START_S)
+    latencies = metrics & LATENCY_LOADS.keys()
+    latencies_s = len(latencies) * search.latency_duration_s
+    return Duration(
+        _search_s(metrics - latencies, search) + latencies_s + START_S,
+        search.timeout_s + mrr.attempts * latencies_s + START_S,
+    )
 
 
 def _search_s(metrics: frozenset[str], search: SearchPlan) -> float:

@@ -63,7 +63,7 @@ def select(
 
 def tags_of(spec: Specification, settings: Settings) -> list[str]:
     """Return the tags of every test of a run: they determine its traces, even if it fails."""
-    return [spec.test_tag, *settings.search.test_tags]
+    return [*spec.test_tags, *settings.search.test_tags]
 
 
 def _keys(suite: TestSuite, testbed: str) -> Iterator[TraceKey]:

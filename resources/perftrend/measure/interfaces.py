@@ -115,6 +115,9 @@ class TrafficGenerator(Protocol):
     """
 
     version: str
+    measures_latency: bool = False
+    """Whether its trials have a latency. Drivers that can measure it have the option ``latency``: its value
+    ``yes`` in the testbed's file also gives all tests the tag ``LATENCY``."""
 
     def open(self) -> None:
         """Prepare to send traffic. :raises TestbedError: if that fails; nothing is left behind."""

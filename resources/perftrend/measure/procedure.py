@@ -31,10 +31,20 @@ from perftrend.measure.search import (
     soak,
     within,
 )
+from perftrend.measure.search.trials import passes
 from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
+from perftrend.model import (
+    LATENCY_LOADS,
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    LoadLatency,
+    Measurement,
+    Phase,
+    Trial,
+)
 
 _WHOLE_SHARE = 0.9
 """A trial that sent a smaller part of its frames was ended early."""
@@ -85,6 +95,7 @@ class Procedure:
         """Search for NDR and PDRs, by binary search or by MDR search, according to the plan's strategy.
 
         If the search exceeds its time limit, the intervals found by then are valid, the others are not.
+        If the generator measures latency, a trial at each of the ``LATENCY_LOADS`` follows.
 
         :param on_step: called after each trial with the progress of an MDR search.
         :raises SearchTimeoutError: if an MDR search found no interval by then; its ``result`` is an invalid
@@ -288,7 +299,28 @@ class Procedure:
         missing = [interval.invalid for interval in intervals.values()]
         # An interval that was found stays valid if another one was not found.
         invalid = next(filter(None, [doubt, *(missing if all(missing) else ())]), "")
-        return replace(self._measurement(kind, invalid=invalid), intervals=intervals)
+        latency = self._measure_latency(intervals, plan, doubt) if kind == "ndrpdr" else {}
+        return replace(self._measurement(kind, invalid=invalid), intervals=intervals, latency=latency)
+
+    def _measure_latency(
+        self, intervals: Mapping[str, Interval], plan: SearchPlan, doubt: str
+    ) -> dict[str, LoadLatency]:
+        """Return the latency below PDR by metric; empty if the generator does not measure it.
+
+        :param doubt: why the search is not valid; empty if it is.
+        """
+        if not self._testbed.generator.measures_latency:
+            return {}
+        pdr = intervals["pdr"]
+        if reason := doubt or pdr.invalid:
+            return dict.fromkeys(LATENCY_LOADS, LoadLatency(0.0, invalid=f"PDR is not valid: {reason}"))
+        return {metric: self._latency_at(load * pdr.lower, plan) for metric, load in LATENCY_LOADS.items()}
+
+    def _latency_at(self, rate_pps: float, plan: SearchPlan) -> LoadLatency:
+        trial = self._testbed.trials.measure(rate_pps, plan.latency_duration_s)
+        if reason := trial.invalid or _latency_doubt(trial, plan.goals["pdr"]):
+            return LoadLatency(rate_pps, invalid=reason)
+        return LoadLatency(rate_pps, trial.latency)
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {
@@ -318,6 +350,13 @@ class Procedure:
 
 def _intervals(result: SearchResult, goals: Mapping[str, float]) -> dict[str, Interval]:
     return {name: result.interval(ratio) for name, ratio in goals.items()}
+
+
+def _latency_doubt(trial: Trial, loss_ratio: float) -> str:
+    """Return why a valid trial shows no latency: lost frames have none, and often waited the longest."""
+    if not passes(trial, loss_ratio):
+        return f"{100 * trial.loss_ratio:.3g} % of the frames were lost, more than PDR allows"
+    return "" if trial.latency else "the generator measured no latency"
 
 
 def _conditional_throughput(result: SearchResult, goals: Mapping[str, float]) -> dict[str, float]:

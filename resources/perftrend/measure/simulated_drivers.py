@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -15,6 +16,7 @@ from typing_extensions import override
 import perftrend
 from perftrend import errors
 from perftrend.measure.interfaces import Counters, Device, Link, Node, TrafficGenerator, Wiring
+from perftrend.measure.simulated_latency import FRAMES_PER_S, latency
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
 from perftrend.measure.wiring import NoWiring
@@ -79,12 +81,20 @@ class SimulatedWiring(NoWiring):
 
 
 class SimulatedGenerator(TrafficGenerator):
-    """A generator whose trials the simulated device computes."""
+    """A generator whose trials the simulated device computes.
+
+    Options: ``latency: "yes"`` measures latency (:mod:`~perftrend.measure.simulated_latency`).
+    """
 
     version = f"simulated {perftrend.__version__}"
 
     def __init__(self, wiring: SimulatedWiring, node: Node, options: Mapping[str, str]) -> None:
-        del node, options  # it has no settings
+        del node  # it runs on no machine
+        for name, value in options.items():
+            if name != "latency":
+                raise errors.SettingsError(f"the generator simulated has no option {name!r}; it has latency")
+            _one_of("latency", value, _ANSWERS, of="generator")
+        self.measures_latency = options.get("latency") == "yes"
         self._wiring = wiring
         self._sent = self._received = 0
 
@@ -103,9 +113,14 @@ class SimulatedGenerator(TrafficGenerator):
 
     @override
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
-        if self._wiring.device is None:
+        device = self._wiring.device
+        if device is None:
             raise errors.TestbedError("the simulated device is not started; start the device first")
-        trial = self._wiring.device(rate_pps, duration_s, fail_above)
+        trial = device(rate_pps, duration_s, fail_above)
+        frames = min(round(FRAMES_PER_S * trial.elapsed_s), trial.received // 2)
+        if self.measures_latency and frames:
+            critical_pps = device.current_critical_pps
+            trial = replace(trial, latency=(latency(rate_pps / critical_pps, critical_pps, frames),) * 2)
         self._sent += trial.sent
         self._received += trial.received
         return trial
@@ -191,7 +206,7 @@ def _convert(name: str, text: str, convert: Callable[[str], Any]) -> Any:  # noq
         raise errors.SettingsError(f"device option {name}={text!r}: write {expected}") from None
 
 
-def _one_of(name: str, text: str, choices: Iterable[str]) -> str:
+def _one_of(name: str, text: str, choices: Iterable[str], *, of: str = "device") -> str:
     if text not in choices:
-        raise errors.SettingsError(f"device option {name}={text!r}{errors.nearest(text, choices)}")
+        raise errors.SettingsError(f"{of} option {name}={text!r}{errors.nearest(text, choices)}")
     return text

@@ -161,7 +161,13 @@ class DeviceModel:
 
     def loss_ratio(self, rate_pps: float) -> float:
         """Return the current loss ratio at a rate, for a warm device without buffer or random effects."""
-        return min(1.0, self._loss_ratio(rate_pps, self._critical_now()) + self._loss_floor)
+        return min(1.0, self._loss_ratio(rate_pps, self.current_critical_pps) + self._loss_floor)
+
+    @property
+    def current_critical_pps(self) -> float:
+        """The current critical rate, without what differs from trial to trial."""
+        drift = math.exp(max(-_MOST_DRIFT, min(_MOST_DRIFT, self._drift_per_s * self.elapsed_s)))
+        return self.critical_pps * (1.0 - self.slowdown) * self._start_factor * drift
 
     def true_pps(self, loss_ratio: float, duration_s: float) -> float:
         """Return the rate at which half of the trials currently meet a loss ratio.
@@ -287,16 +293,12 @@ class DeviceModel:
         load = rate_pps / critical_pps
         return sum(min(1.0, self._knee(load / part)) for part in self._directions) / len(self._directions)
 
-    def _critical_now(self) -> float:
-        drift = math.exp(max(-_MOST_DRIFT, min(_MOST_DRIFT, self._drift_per_s * self.elapsed_s)))
-        return self.critical_pps * (1.0 - self.slowdown) * self._start_factor * drift
-
     def _draw_critical(self) -> float:
-        critical = self._critical_now() * self._spread(self._jitter)
+        critical = self.current_critical_pps * self._spread(self._jitter)
         return critical * (1.0 - _SLOW_MODE) if self._happens(self._slow_share) else critical
 
     def _median_critical(self) -> float:
-        return self._critical_now() * (1.0 - _SLOW_MODE if self._slow_share > _HALF else 1.0)
+        return self.current_critical_pps * (1.0 - _SLOW_MODE if self._slow_share > _HALF else 1.0)
 
     def _draw_hiccup(self) -> float:
         return _WORST_HICCUP * self._random.random() if self._happens(self._hiccup_share) else 0.0

@@ -26,6 +26,9 @@ from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSetti
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
+_LONGEST_LATENCY_S = 10.0
+
+
 class _SpecificationModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -166,9 +169,13 @@ class Specification(_SpecificationModel):
         return self.remote or self.simulated
 
     @property
-    def test_tag(self) -> str:
-        """The tag of all tests on it, which gives each port driver separate traces."""
-        return f"DRV_{self.driver_tag}"
+    def test_tags(self) -> tuple[str, ...]:
+        """The tags of all tests on it: the port driver and, if it measures latency, ``LATENCY``.
+
+        Each port driver has separate traces, and a search that fails has results of its latencies, too.
+        """
+        measures_latency = self.generator.options.get("latency") == "yes"
+        return (f"DRV_{self.driver_tag}", *(("LATENCY",) if measures_latency else ()))
 
 
 def load(name: str, folder: Path | None = None) -> Specification:
@@ -244,6 +251,11 @@ class SearchPlan(SearchSettings):
     def complete(cls, settings: SearchSettings, usual: SearchFile) -> Self:
         """Return a plan by the settings, and by the testbed file for those that are not given."""
         return cls(**usual.model_dump() | settings.model_dump(exclude_none=True))
+
+    @property
+    def latency_duration_s(self) -> float:
+        """The duration of a trial that measures latency; a longer one would only add to the test's time."""
+        return min(self.final_duration_s, _LONGEST_LATENCY_S)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from perftrend.model import (
     CriticalLoad,
     HeldRate,
     Interval,
+    Latency,
+    LoadLatency,
     Measurement,
     Result,
     Status,
@@ -78,6 +80,30 @@ def test_search_gives_the_lower_bound_of_each_rate() -> None:
     assert 10.0 == results["ndr"].value
     assert results["ndr"].usable
     assert "the search timed out" == results["pdr"].invalid
+
+
+def test_search_gives_the_average_latency_of_both_directions() -> None:
+    latency = {
+        "latency_10": LoadLatency(2.0, (Latency(1.0, 10.0, 90.0), Latency(2.0, 13.0, 80.0))),
+        "latency_50": LoadLatency(10.0, invalid="the generator measured no latency"),
+    }
+
+    results = by_metric(recorded(message.render(replace(NDRPDR, latency=latency)), "NDRPDR", "LATENCY"))
+
+    assert ["ndr", "pdr", "latency_10", "latency_50", "latency_90"] == list(results)
+    measured, absent, missing = list(results.values())[2:]
+    assert {("us", Better.LOWER)} == {(each.unit, each.better) for each in (measured, absent, missing)}
+    assert ((11.5,), 11.5, True) == (measured.samples, measured.value, measured.usable)
+    assert ((), "the generator measured no latency") == (absent.samples, absent.invalid)
+    assert "the message has no such result" == missing.invalid
+    assert results["ndr"].usable
+
+
+def test_latency_of_a_result_that_is_not_valid_is_not_valid() -> None:
+    latency = {"latency_10": LoadLatency(2.0, (Latency(1.0, 10.0, 90.0),))}
+    doubtful = replace(NDRPDR, latency=latency, invalid="the generator was too slow")
+
+    assert "the generator was too slow" == by_metric(recorded(message.render(doubtful)))["latency_10"].invalid
 
 
 def test_soak_gives_the_critical_load() -> None:
@@ -324,6 +350,8 @@ def test_tag_counts_before_name() -> None:
         ("t", ["MRR", "PLR_0.01"], ["mrr"]),
         ("t", ["PDRDISC"], ["pdr"]),
         ("t", ["RECONF"], ["reconf_packets", "reconf_time"]),
+        ("t", ["LATENCY", "NDRPDR"], ["ndr", "pdr", "latency_10", "latency_50", "latency_90"]),
+        ("t", ["LATENCY", "MRR"], ["mrr"]),
         ("64b-2t1c-ethip4-ip4base-ndrpdr", [], ["ndr", "pdr"]),
         ("tc01-64B-1t1c-eth-l2xcbase-ndrdisc", [], ["ndr"]),
         ("64b-2t1c-ethip4-ip4base-mrr", ["SOAK"], ["soak"]),
@@ -347,6 +375,7 @@ def test_tags_or_the_end_of_the_name_tell_what_is_measured(
         ("mrr", "t", ["TCP_CPS"], "cps"),
         ("reconf_time", "t", [], "s"),
         ("reconf_packets", "t", [], "packets"),
+        ("latency_90", "64b-2t1c-ethip4tcp-nat44ed-cps-ndrpdr", [], "us"),
         ("hoststack_rate", "64b-1c-nginx-rps", [], "rps"),
     ],
 )

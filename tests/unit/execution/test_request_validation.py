@@ -17,7 +17,7 @@ from perftrend.errors import UsageError
 from perftrend.execution import estimate, request_validation
 from perftrend.execution.request_validation import InvalidRequestError, LimitExceeded
 from perftrend.measure import specification
-from perftrend.model import TraceKey
+from perftrend.model import LATENCY_LOADS, TraceKey
 from perftrend.settings import Settings
 from perftrend.trigger import Trigger, parse
 
@@ -249,6 +249,17 @@ def test_test_with_two_metrics_counts_once() -> None:
     keys = [TraceKey.of(suite="s", test="t", metric=metric) for metric in ("ndr", "pdr")]
 
     assert 15 + 725 == estimate.of_run(keys, spec, Settings()).most_s
+
+
+def test_trials_of_latency_count() -> None:
+    """Three trials of 10 s, each made up to five times."""
+    spec = specification.load("simulated")
+    keys = [TraceKey.of(suite="s", test="t", metric=metric) for metric in ("ndr", "pdr")]
+    latencies = [TraceKey.of(suite="s", test="t", metric=metric) for metric in LATENCY_LOADS]
+
+    without, found = (estimate.of_run(each, spec, Settings()) for each in (keys, [*keys, *latencies]))
+
+    assert (30, 150) == (found.usual_s - without.usual_s, found.most_s - without.most_s)
 
 
 def test_usual_binary_search_halves_down_to_the_width() -> None:

@@ -39,6 +39,15 @@ def test_search_for_further_pdrs_has_a_trace_for_each() -> None:
     assert ["ndr", "pdr", "pdr_0.01", "pdr_0.1"] == sorted(key["metric"] for key in found)
 
 
+def test_search_has_a_trace_for_each_latency_if_the_generator_measures_it() -> None:
+    tags = tags_of(load("simulated-latency", SUITES.parents[1] / "docs" / "examples"), Settings())
+
+    found = select(SUITES, ["64bANDethip4-ip4base"], testbed="simulated-latency", tags=tags)
+
+    latencies = ["latency_10", "latency_50", "latency_90"]
+    assert [*latencies, "mrr", "ndr", "pdr", "soak"] == sorted(key["metric"] for key in found)
+
+
 @pytest.mark.parametrize("cadence", sorted(Settings().cadences))
 def test_no_cadence_takes_the_hours_of_a_soak(cadence: str) -> None:
     metrics = {key["metric"] for key in selected(*Settings(cadence=cadence).expressions)}

@@ -41,7 +41,7 @@ def test_test_is_called_by_its_name() -> None:
 
 def test_of_a_search_for_both_rates_pdr_is_looked_at() -> None:
     """Source: "Bisecting", section Bisect jobs."""
-    searched = [key("64b-ndrpdr", metric) for metric in ("ndr", "pdr", "pdr_0.01")]
+    searched = [key("64b-ndrpdr", metric) for metric in ("ndr", "pdr", "pdr_0.01", "latency_50")]
     keys = [*searched, key("64b-ndr", "ndr")]
 
     assert {key("64b-ndrpdr", "pdr"): "64b-ndrpdr", key("64b-ndr", "ndr"): "64b-ndr"} == names_of(keys)

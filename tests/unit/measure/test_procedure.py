@@ -19,6 +19,7 @@ from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
 from perftrend.settings.sections import SearchSettings, TrialSettings
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 HARD = {"critical_pps": "10e6", "jitter": "0", "seed": "1"}
 SEARCH = SearchPlan(initial_duration_s=1, final_duration_s=30, minimum_pps=20_000, timeout_s=1e6)
 SOAK = SoakPlan(
@@ -42,6 +43,15 @@ def changed(plan: Plan, **values: object) -> Plan:
 def testbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Testbed]:
     monkeypatch.setattr(trial_validity, "_PAUSE_S", 0.0)
     with Testbed(specification.load("simulated")) as opened:
+        opened.start_device(HARD)
+        opened.use("64B")
+        yield opened
+
+
+@pytest.fixture
+def with_latency() -> Iterator[Testbed]:
+    """Give a simulated testbed whose generator measures latency."""
+    with Testbed(specification.load("simulated-latency", EXAMPLES), attempts=1) as opened:
         opened.start_device(HARD)
         opened.use("64B")
         yield opened
@@ -538,3 +548,105 @@ def test_settings_precede_the_testbed_file() -> None:
     assert (3, usual.mrr.duration_s, usual.mrr.starts) == (mrr.multiplicity, mrr.duration_s, mrr.starts)
     assert (7, usual.search.initial_duration_s) == (search.final_duration_s, search.initial_duration_s)
     assert usual.search.minimum_pps == search.minimum_pps
+
+
+# ---- latency
+
+
+def searched_with_latency(testbed: Testbed, folder: Path, plan: SearchPlan = SEARCH) -> Measurement:
+    return Procedure(testbed, folder / "counters.json", folder).ndr_and_pdr(plan)
+
+
+@pytest.mark.parametrize("strategy", ["predictive", "binary"])
+def test_latency_is_measured_at_fractions_of_pdr(
+    strategy: str, with_latency: Testbed, tmp_path: Path
+) -> None:
+    """At 10 Mpps a batch takes 6.4 us; a frame waits for one of them at half of the rate."""
+    measurement = searched_with_latency(with_latency, tmp_path, changed(SEARCH, strategy=strategy))
+
+    pdr = measurement.intervals["pdr"].lower
+    assert {"latency_10": 0.1 * pdr, "latency_50": 0.5 * pdr, "latency_90": 0.9 * pdr} == {
+        metric: latency.rate_pps for metric, latency in measurement.latency.items()
+    }
+    assert {""} == {latency.invalid for latency in measurement.latency.values()}
+    assert 5 + 6.4 == pytest.approx(measurement.latency["latency_50"].average_us, rel=0.02)
+    assert [10.0] * 3 == [trial.duration_s for trial in measurement.trials[-3:]]
+    assert [latency.directions for latency in measurement.latency.values()] == [
+        trial.latency for trial in measurement.trials[-3:]
+    ]
+
+
+def test_latency_trial_is_no_longer_than_the_last_phase(with_latency: Testbed, tmp_path: Path) -> None:
+    measurement = searched_with_latency(with_latency, tmp_path, changed(SEARCH, final_duration_s=2))
+
+    assert [2.0] * 3 == [trial.duration_s for trial in measurement.trials[-3:]]
+
+
+def test_search_without_latency_has_no_further_trials(procedure: Procedure) -> None:
+    """The last two trials are those at NDR and PDR, for the counters."""
+    measurement = procedure.ndr_and_pdr(SEARCH)
+
+    assert {} == measurement.latency
+    assert [interval.lower for interval in measurement.intervals.values()] == [
+        trial.rate_pps for trial in measurement.trials[-2:]
+    ]
+
+
+def test_binary_search_for_one_rate_measures_no_latency(with_latency: Testbed, tmp_path: Path) -> None:
+    procedure = Procedure(with_latency, tmp_path / "counters.json", tmp_path)
+
+    assert {} == procedure.binary("pdr", SEARCH).latency
+
+
+def test_latency_of_an_invalid_trial_is_absent_and_the_rates_are_valid(
+    with_latency: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = len(searched_with_latency(with_latency, tmp_path).trials)
+    with_latency.start_device(HARD)
+    with_latency.use("64B")
+    spoilt(with_latency, monkeypatch, lambda number: number == last)
+
+    measurement = searched_with_latency(with_latency, tmp_path)
+
+    assert ["", "", "a cat on the cable"] == [each.invalid for each in measurement.latency.values()]
+    assert () == measurement.latency["latency_90"].directions
+    assert ["", "", ""] == [measurement.invalid, *(each.invalid for each in measurement.intervals.values())]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda trial: replace(trial, received=trial.sent * 99 // 100), "1 % of the frames were lost"),
+        (lambda trial: replace(trial, latency=()), "the generator measured no latency"),
+    ],
+)
+def test_latency_with_much_loss_or_without_frames_is_absent(
+    change: Callable[[Trial], Trial],
+    reason: str,
+    with_latency: Testbed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = with_latency.generator.trial
+
+    def trial(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        found = real(rate_pps, duration_s, fail_above)
+        return change(found) if duration_s == 10 else found
+
+    monkeypatch.setattr(with_latency.generator, "trial", trial)
+
+    measurement = searched_with_latency(with_latency, tmp_path)
+
+    assert all(each.invalid.startswith(reason) for each in measurement.latency.values())
+    assert ["", "", ""] == [measurement.invalid, *(each.invalid for each in measurement.intervals.values())]
+
+
+def test_without_pdr_no_latency_is_measured(with_latency: Testbed, tmp_path: Path) -> None:
+    with_latency.start_device({**HARD, "critical_pps": "1000"})
+
+    measurement = searched_with_latency(with_latency, tmp_path)
+
+    reason = measurement.intervals["pdr"].invalid
+    assert reason
+    assert [f"PDR is not valid: {reason}"] * 3 == [each.invalid for each in measurement.latency.values()]
+    assert 10.0 not in {trial.duration_s for trial in measurement.trials}

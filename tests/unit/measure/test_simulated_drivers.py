@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,39 @@ def test_option_that_cannot_be_used_is_named(pair: Pair, options: dict[str, str]
         pair[1].check(options)
 
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"latencies": "yes"}, "the generator simulated has no option 'latencies'; it has latency"),
+        ({"latency": "on"}, "generator option latency='on'; known are no, yes"),
+    ],
+)
+def test_option_of_the_generator_that_cannot_be_used_is_named(options: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        SimulatedGenerator(SimulatedWiring(), Node(), options)
+
+
+def test_latency_is_measured_on_request_and_changes_nothing_else(pair: Pair) -> None:
+    """At 1 Mpps, half of which are offered, a frame waits for one batch of 64 us on average."""
+    wiring = SimulatedWiring()
+    generator = SimulatedGenerator(wiring, Node(), {"latency": "yes"})
+    for device in (pair[1], SimulatedDevice(wiring, Node())):
+        device.start({"critical_pps": "2e6", "slowdown": "0.5", "seed": "1"})
+
+    plain, measured = (each.trial(5e5, 2.0, None) for each in (pair[0], generator))
+
+    assert plain == replace(measured, latency=())
+    assert [69.0, 69.0] == pytest.approx([each.average_us for each in measured.latency])
+    assert [2000, 2000] == [sum(count for _, count in each.histogram) for each in measured.latency]
+
+
+def test_device_that_forwards_nothing_has_no_latency() -> None:
+    wiring = SimulatedWiring()
+    SimulatedDevice(wiring, Node()).start({**HARD, "loss_floor": "0.999999"})
+
+    assert () == SimulatedGenerator(wiring, Node(), {"latency": "yes"}).trial(10, 1.0, None).latency
 
 
 @given(st.text(), st.text())

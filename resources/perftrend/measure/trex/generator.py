@@ -50,6 +50,7 @@ class TrexGenerator(TrafficGenerator):
         self._wiring = wiring
         _check(options)
         self._options = {**_DEFAULTS, **options}
+        self.measures_latency = self._options["latency"] == "yes"
         self._connection = contextlib.ExitStack()
         self._session: TrexSession | None = None
         self._profile = FrameProfile.parse("64B")
@@ -147,7 +148,7 @@ class TrexGenerator(TrafficGenerator):
         :returns: the packet groups that latency is measured with, and the ports that have frames to send.
         """
         directions = self._directions(session)
-        groups = list(range(1, 1 + len(directions))) if self._options["latency"] == "yes" else []
+        groups = list(range(1, 1 + len(directions))) if self.measures_latency else []
         halves = (planned - planned // 2, planned // 2)
         streams = [
             PortTraffic(self._profile, direction, groups[place] if groups else None).burst(half, duration_s)

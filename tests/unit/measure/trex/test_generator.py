@@ -14,6 +14,9 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import mdr_search, specification
 from perftrend.measure.interfaces import Link, Node, Port
+from perftrend.measure.procedure import Procedure
+from perftrend.measure.specification import SearchPlan
+from perftrend.measure.testbed import Testbed
 from perftrend.measure.trex.generator import TrexGenerator
 from perftrend.measure.trex.rpc import TrexEventQueue
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
@@ -322,6 +325,27 @@ def test_latency_of_each_direction_is_measured(connect: Connect) -> None:
 def test_latency_is_not_measured_by_default(generator: TrexGenerator, server: TrexServer) -> None:
     assert () == generator.trial(1e6, 1.0, None).latency
     assert "get_pgid_stats" not in methods(server)
+
+
+def test_search_measures_latency_below_pdr(
+    connect: Connect, server: TrexServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.device.capacity_pps = 4_321_000
+    server.step_s = 0.5
+    generator = connect(latency="yes")
+    generator.use("64B", bridged=False)
+    plan = SearchPlan(initial_duration_s=1, final_duration_s=2, minimum_pps=20_000)
+
+    with Testbed(specification.load("simulated")) as testbed:
+        testbed.maximum_pps = generator.highest_pps()
+        monkeypatch.setattr(testbed, "generator", generator)
+        monkeypatch.setattr(testbed, "trials", TrustedTrials(generator, list, attempts=1))
+        measurement = Procedure(testbed, tmp_path / "counters.json", tmp_path).ndr_and_pdr(plan)
+
+    assert ["", ""] == [each.invalid for each in measurement.intervals.values()]
+    assert {"latency_10": 12.5, "latency_50": 12.5, "latency_90": 12.5} == {
+        metric: latency.average_us for metric, latency in measurement.latency.items()
+    }
 
 
 def test_latency_of_a_trial_without_such_frames_is_unknown(connect: Connect) -> None:
