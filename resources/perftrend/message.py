@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from perftrend.errors import ArchiveError
-from perftrend.model import CriticalLoad, HeldRate, Interval, LoadLatency, Measurement, Phase, Step
+from perftrend.latency import LoadLatency
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step
 
 MARKER = "perftrend: "
 """The prefix of the line of JSON."""

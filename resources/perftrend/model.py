@@ -1,8 +1,7 @@
 """The common data types: trials, results, runs, traces, groups, changes and verdicts.
 
-Frozen dataclasses with units in their names. Rates are bidirectional aggregates in packets
-per second (pps); times are in seconds or, if they are moments, in UTC. Invalid
-data is marked: ``invalid`` contains the reason, and is empty for valid data.
+Frozen dataclasses with units in their names. Rates are the sum of both directions in packets per second.
+Times are in seconds, and moments in UTC. ``invalid`` is the reason why data is not valid, or empty.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from perftrend.latency import Latency, LoadLatency
 
 Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
@@ -36,41 +36,6 @@ class Better(StrEnum):
 
     HIGHER = "higher"
     LOWER = "lower"
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """How long frames of one direction took from the generator's port to the other, in microseconds."""
-
-    minimum_us: float
-    average_us: float
-    maximum_us: float
-    histogram: tuple[tuple[float, int], ...] = ()
-    """The upper bound of each class in microseconds, and the number of frames in it; ascending."""
-
-
-LATENCY_LOADS: Mapping[str, float] = MappingProxyType(
-    {"latency_10": 0.1, "latency_50": 0.5, "latency_90": 0.9}
-)
-"""The loads at which a search for NDR and PDR measures latency, as fractions of PDR, by metric."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadLatency:
-    """The latency at one load of the device."""
-
-    rate_pps: float
-    """The intended rate, both directions together; 0 if it is not known."""
-    directions: tuple[Latency, ...] = ()
-    """The latency of each direction; empty if it is not valid."""
-    invalid: str = ""
-    """Why there is no valid latency; empty if there is."""
-
-    @property
-    def average_us(self) -> float:
-        """The mean of the directions' averages, which count equally; NaN if it is not valid."""
-        averages = [each.average_us for each in self.directions]
-        return math.fsum(averages) / len(averages) if averages and not self.invalid else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +222,7 @@ class Measurement:
     mrr_pps: float = 0.0
     """Searches: the receive rate at the highest rate, with which the search begins; 0 if not known."""
     latency: Mapping[str, LoadLatency] = field(default_factory=dict, hash=False)
-    """A search for NDR and PDR: the latencies by metric, in the order of :data:`LATENCY_LOADS`; empty if the
-    generator does not measure them."""
+    """A search for NDR and PDR: the latency by metric; empty if the generator does not measure it."""
     critical_load: CriticalLoad | None = None
     """A soak: its estimate."""
     held: HeldRate | None = None

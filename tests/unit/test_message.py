@@ -15,17 +15,8 @@ from hypothesis import strategies as st
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.model import (
-    CriticalLoad,
-    HeldRate,
-    Interval,
-    Latency,
-    LoadLatency,
-    Measurement,
-    Phase,
-    Step,
-    Trial,
-)
+from perftrend.latency import Latency, LoadLatency
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step, Trial
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))

@@ -20,7 +20,8 @@ from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.model import LATENCY_LOADS, NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
+from perftrend.latency import LATENCY_LOADS
+from perftrend.model import NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"

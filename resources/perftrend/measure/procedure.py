@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from perftrend.errors import SearchTimeoutError, SettingsError
+from perftrend.latency import LATENCY_LOADS, LoadLatency
 from perftrend.measure.interfaces import Counters
 from perftrend.measure.search import (
     Measure,
@@ -35,16 +36,7 @@ from perftrend.measure.search.trials import passes
 from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
-from perftrend.model import (
-    LATENCY_LOADS,
-    CriticalLoad,
-    HeldRate,
-    Interval,
-    LoadLatency,
-    Measurement,
-    Phase,
-    Trial,
-)
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
 
 _WHOLE_SHARE = 0.9
 """A trial that sent a smaller part of its frames was ended early."""

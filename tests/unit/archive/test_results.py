@@ -13,13 +13,12 @@ from perftrend import message
 from perftrend.archive import Output, results
 from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import interpret, of_test
+from perftrend.latency import Latency, LoadLatency
 from perftrend.model import (
     Better,
     CriticalLoad,
     HeldRate,
     Interval,
-    Latency,
-    LoadLatency,
     Measurement,
     Result,
     Status,

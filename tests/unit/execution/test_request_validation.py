@@ -16,8 +16,9 @@ from perftrend import builds
 from perftrend.errors import UsageError
 from perftrend.execution import estimate, request_validation
 from perftrend.execution.request_validation import InvalidRequestError, LimitExceeded
+from perftrend.latency import LATENCY_LOADS
 from perftrend.measure import specification
-from perftrend.model import LATENCY_LOADS, TraceKey
+from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.trigger import Trigger, parse
 
