@@ -16,7 +16,7 @@ from perftrend.archive import read_output
 from perftrend.execution.selection import select
 from perftrend.keywords.testbed import TestbedKeywords
 from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator
-from perftrend.model import Measurement, Result, Status
+from perftrend.model import Better, Measurement, Result, Status
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SUITES = REPOSITORY / "tests" / "suites"
@@ -196,6 +196,26 @@ def test_suites_search_as_the_settings_say(tmp_path: Path) -> None:
     found = {result.key["metric"]: result for result in read_output(output)}
     assert {"ndr": True, "pdr": True} == {metric: result.usable for metric, result in found.items()}
     assert {"binary"} == {result.details["strategy"] for result in found.values()}
+
+
+def test_latency_is_measured_if_the_generator_can_do_it(tmp_path: Path) -> None:
+    expression = "ndrpdrAND64bANDethip4-ip4base"
+    output = robot(
+        tmp_path,
+        *("--include", expression, "--settag", "DRV_SIMULATED", "--settag", "LATENCY", str(SUITES)),
+        PERFTREND_TESTBED="simulated-latency",
+        PERFTREND_TESTBEDS=str(REPOSITORY / "docs" / "examples"),
+    )
+
+    found = {result.key["metric"]: result for result in read_output(output)}
+    tags = ["DRV_SIMULATED", "LATENCY"]
+    assert select(SUITES, [expression], testbed="simulated", tags=tags) == {
+        each.key for each in found.values()
+    }
+    latencies = [found[f"latency_{load}"] for load in (10, 50, 90)]
+    assert all(each.usable for each in found.values())
+    assert {("us", Better.LOWER)} == {(each.unit, each.better) for each in latencies}
+    assert 5 < latencies[0].value < latencies[1].value < latencies[2].value
 
 
 def test_counters_lie_where_the_message_says(shipped: Path) -> None:
