@@ -100,8 +100,7 @@ def document(report: TrendReport) -> dict[str, Any]:
     table = RunTable()
     details = {result.key.hash: result.details for result in report.results}
     tests = [
-        _test(row, table) | {"search": _search(details.get(row.verdict.series.key.hash, {}))}
-        for row in report.rows
+        _test(row, table) | _measured(details.get(row.verdict.series.key.hash, {})) for row in report.rows
     ]
     return {
         "format": FORMAT,
@@ -224,9 +223,10 @@ def _test(row: VerdictRow, table: RunTable) -> dict[str, Any]:
     }
 
 
-def _search(details: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the steps of a search as in the test's message; None if there was no search."""
-    return {name: details.get(name) for name in _WAY} if details.get("phases") else None
+def _measured(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the steps of a search and its latencies as in the test's message; None if missing."""
+    search = {name: details.get(name) for name in _WAY} if details.get("phases") else None
+    return {"search": search, "latency": details.get("latency") or None}
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

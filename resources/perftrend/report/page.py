@@ -4,20 +4,19 @@ Jenkins serves artifacts with a policy that blocks scripts and inline styles. So
 without them: the table, the verdicts and a picture of every test are plain HTML and SVG with a separate
 style sheet. If scripts run, opening a test draws an interactive graph. plotly's JavaScript and the data
 are loaded only then, from ``.js`` files, because a page that was opened from a file may not read JSON.
-The graph of a search is an image of its own, and the background of a link to it: without scripts, only
-background images are not loaded while they are hidden. If scripts run, it is interactive.
+The graphs of a search and of its latencies are images of their own, each the background of a link to it:
+without scripts, only background images are not loaded while they are hidden. If scripts run, the graph of a
+search is interactive.
 
 No file name comes from a test: a test's anchor in the page is the hash of its trace.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from urllib.parse import urlencode
@@ -25,11 +24,9 @@ from urllib.parse import urlencode
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend import message
-from perftrend.errors import ArchiveError
-from perftrend.model import Measurement, Outcome, Result, Run, TraceKey, Verdict
-from perftrend.report import search_graph
+from perftrend.model import Outcome, Result, Run, TraceKey, Verdict
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
+from perftrend.report.figures import Figure, figures_of
 from perftrend.report.folder import INDEX, environment, replace_report
 from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
 from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, passes, sentence
@@ -70,11 +67,11 @@ def write(
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
     report = TrendReport(verdicts, run, method, window, title, notices, results, dashboard)
-    rows, found = report.rows, searches(results)
+    rows, figures = report.rows, figures_of(results)
     with replace_report(directory) as fresh:
-        _write_page(fresh, report, rows, found)
+        _write_page(fresh, report, rows, figures)
         _write_data(fresh / "data", rows)
-        _write_searches(fresh, found.values())
+        _write_figures(fresh, figures.values())
         _put(fresh / "report.json", dumps(document(report)))
         _put(fresh / "plotly.min.js", get_plotlyjs())
         _put(fresh / "report.js", _template("report.js"))
@@ -82,7 +79,7 @@ def write(
 
 
 def _write_page(
-    directory: Path, report: TrendReport, rows: Sequence[VerdictRow], searches: Mapping[str, SearchDrawing]
+    directory: Path, report: TrendReport, rows: Sequence[VerdictRow], figures: Mapping[str, Sequence[Figure]]
 ) -> None:
     counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in WORST_FIRST}
     passed = bool(rows) and passes(report.verdicts)
@@ -106,7 +103,7 @@ def _write_page(
             width=WIDTH,
             height=HEIGHT,
             tests_per_file=TESTS_PER_FILE,
-            searches=searches,
+            figures=figures,
         )
     )
     _put(directory / INDEX, html)
@@ -125,14 +122,12 @@ def _write_data(directory: Path, rows: Sequence[VerdictRow]) -> None:
     _put(directory / "runs.js", _script("receiveRuns", [run_entry(run) for run in table.runs]))
 
 
-def _write_searches(directory: Path, found: Iterable[SearchDrawing]) -> None:
-    """Write the graph of each search, and the style sheet that positions it."""
-    drawn = {search.number: search for search in found}
-    for number, search in drawn.items():
-        _put(directory / "data" / f"search-{number}.svg", search.picture)
-    places = [
-        f".search-{number} {{ background-image: url(data/search-{number}.svg); }}\n" for number in drawn
-    ]
+def _write_figures(directory: Path, of_traces: Iterable[Sequence[Figure]]) -> None:
+    """Write each figure, and the style sheet that positions them."""
+    drawn = {figure.name: figure for figures in of_traces for figure in figures}
+    for name, figure in drawn.items():
+        _put(directory / "data" / f"{name}.svg", figure.draw())
+    places = [f".{name} {{ background-image: url(data/{name}.svg); }}\n" for name in drawn]
     _put(directory / "style.css", _template("style.css") + "".join(places))
 
 
@@ -199,48 +194,3 @@ def _value(value: float, unit: str) -> str:
 
 def _unit(unit: str) -> str:
     return "Mpps" if unit == "pps" else plain(unit)
-
-
-@dataclass(frozen=True)
-class SearchDrawing:
-    """A search that can be drawn."""
-
-    number: int
-    """From 0, in the order of the results."""
-    measurement: Measurement
-
-    @cached_property
-    def sentence(self) -> str:
-        """A description of the graph."""
-        return search_graph.sentence(self.measurement.phases, self._loss_ratios)
-
-    @property
-    def picture(self) -> str:
-        """The graph as SVG."""
-        one = self.measurement
-        return search_graph.svg(one.phases, self._loss_ratios, simulated=one.simulated)
-
-    @property
-    def _loss_ratios(self) -> tuple[float, ...]:
-        return tuple(self.measurement.loss_ratios.values())
-
-
-def searches(results: Iterable[Result]) -> dict[str, SearchDrawing]:
-    """Return the searches of a run by the hashes of their traces.
-
-    :param results: the run's results with their details; results without details have no search.
-    """
-    found: dict[str, SearchDrawing] = {}
-    drawn: dict[str, SearchDrawing] = {}
-    for result in results:
-        if not result.details.get("phases"):
-            continue
-        key = json.dumps(result.details, sort_keys=True)
-        if key not in drawn:
-            try:
-                drawn[key] = SearchDrawing(len(drawn), message.measurement_of(result.details))
-            except ArchiveError:
-                # Such as one of a newer perftrend: its values are known, but its steps are not.
-                continue
-        found[result.key.hash] = drawn[key]
-    return found

@@ -14,6 +14,7 @@ from lxml import html
 
 from perftrend import message, report
 from perftrend.errors import UsageError
+from perftrend.latency import Latency, LoadLatency
 from perftrend.model import (
     Better,
     Change,
@@ -231,7 +232,9 @@ def test_directory_with_other_files_is_refused(tmp_path: Path, run: Run, make_ve
         write(tmp_path, run, make_verdict())
 
 
-def found_by_search(run: Run, verdicts: list[Verdict], *, rate: float = 8e6) -> list[Result]:
+def found_by_search(
+    run: Run, verdicts: list[Verdict], *, rate: float = 8e6, latency: LoadLatency | None = None
+) -> list[Result]:
     """Return results that one search gave, a trial long."""
     trial = Trial(rate, 30.0, 30.0, 100, 100)
     known = (Interval(rate, 1.01 * rate),) * 2
@@ -245,6 +248,7 @@ def found_by_search(run: Run, verdicts: list[Verdict], *, rate: float = 8e6) -> 
         trials=(trial,),
         loss_ratios={"ndr": 0.0, "pdr": 0.005},
         phases=(Phase("final", 30.0, 0.01, (Step(trial, "too wide", known),)),),
+        latency={"latency_50": latency} if latency else {},
     )
     details = message.document(measurement)
     return [
@@ -275,6 +279,30 @@ def test_each_test_with_a_search_has_its_graph(tmp_path: Path, run: Run, make_ve
     )
 
 
+def test_search_with_latency_has_a_graph_of_it(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    latency = LoadLatency(4e6, (Latency(5.0, 20.0, 90.0, ((10.0, 9), (100.0, 1))),))
+    ndr, pdr = make_verdict("1-ndr"), make_verdict("1-pdr")
+
+    document = write(tmp_path, run, ndr, pdr, results=found_by_search(run, [ndr, pdr], latency=latency))
+
+    assert ["data/search-0.svg", "data/latency-0.svg"] * 2 == document.xpath(
+        "//figure[@class='search-graph']/a/@href"
+    )
+    assert "The latency: at 50 % of PDR 20 us on average" in text(document)
+    assert (tmp_path / "report" / "data" / "latency-0.svg").exists()
+    style = (tmp_path / "report" / "style.css").read_text("utf-8")
+    assert ".latency-0 { background-image: url(data/latency-0.svg); }" in style
+
+
+def test_latency_without_histograms_has_no_graph(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    verdict = make_verdict()
+    results = found_by_search(run, [verdict], latency=LoadLatency(0.0, invalid="PDR is not valid"))
+
+    document = write(tmp_path, run, verdict, results=results)
+
+    assert ["data/search-0.svg"] == document.xpath("//figure[@class='search-graph']/a/@href")
+
+
 def test_search_of_another_form_leaves_the_report_whole(
     tmp_path: Path, run: Run, make_verdict: MakeVerdict
 ) -> None:
@@ -296,6 +324,16 @@ def test_json_has_the_way_of_each_search(tmp_path: Path, run: Run, make_verdict:
     search, none = (test["search"] for test in told["tests"])
     assert {name: result.details[name] for name in ("loss_ratios", "trials", "phases")} == search
     assert none is None
+    assert [None, None] == [test["latency"] for test in told["tests"]]
+
+
+def test_json_has_the_latency_of_each_search(run: Run, make_verdict: MakeVerdict) -> None:
+    verdicts = [make_verdict("1-ndr")]
+    results = found_by_search(run, verdicts, latency=LoadLatency(4e6, (Latency(5.0, 20.0, 90.0),)))
+
+    told = json.loads(report.as_json(verdicts, run=run, method="MDL", window=30, results=results))
+
+    assert results[0].details["latency"] == told["tests"][0]["latency"]
 
 
 def test_drill_down_tells_the_changes_and_the_owners(
