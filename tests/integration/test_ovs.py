@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.errors import TestbedError
+from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
@@ -110,6 +110,52 @@ def test_switch_on_another_machine_forwards(tmp_path: Path, require: Require) ->
         assert 22 == during["rules"]["rules"]
         assert {"0", "main"} == set(during["threads"])
         wait_until(lambda: not lab.processes("dut"))
+
+
+def test_rules_of_a_file_override_those_of_the_driver(
+    testbed: Testbed, measure: Callable[..., Trial], tmp_path: Path
+) -> None:
+    """A frame of either direction is dropped if its source has an odd address: half of them."""
+    file = tmp_path / "flows.txt"
+    file.write_text("# Half of the hosts are blocked.\n\nip,nw_src=0.0.0.1/0.0.0.1,actions=drop\n")
+    testbed.start_device({"flows": str(file)})
+    testbed.use("64B")
+
+    trial = measure(testbed, 10_000, 0.3)
+
+    assert 400 + 2 + 1 == testbed.device.counters()["rules"]["rules"]
+    assert (3000, 1500) == (trial.sent, trial.received)
+
+
+def test_rules_of_a_file_can_replace_those_of_the_driver(wiring: VethPairs, tmp_path: Path) -> None:
+    file = tmp_path / "flows.txt"
+    file.write_text("delete\nin_port=1,actions=resubmit(,1)\ntable=1,actions=output:2\n")
+    device = OvsDevice(wiring, Node())
+    device.start({"flows": str(file), "acl_rules": "10"})
+    counters = device.counters()
+    device.stop()
+
+    assert 2 == counters["rules"]["rules"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("udp,tp_dst=53,actions=dropp", "line 3: unknown action dropp"),
+        ("actions=group:9", "rule actions=group:9: the switch refuses it (OFPBAC_BAD_OUT_GROUP)"),
+    ],
+)
+def test_wrong_rule_of_a_file_is_an_error_of_one_line(
+    wiring: VethPairs, tmp_path: Path, line: str, problem: str
+) -> None:
+    file = tmp_path / "flows.txt"
+    file.write_text(f"priority=5,udp,actions=drop\n\n{line}\n")
+
+    with pytest.raises(SettingsError) as refused:
+        OvsDevice(wiring, Node()).start({"flows": str(file)})
+
+    assert f"device option flows='{file}', {problem}" == str(refused.value)
+    assert set() == leftovers(wiring)
 
 
 def test_rules_make_the_lookup_of_cached_flows_longer(

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from typing_extensions import override
 
@@ -76,13 +77,16 @@ _COUNT = re.compile(r"  ([^:]+): ([0-9.]+)(?: |$)")
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)\s+flows: (\d+)")
 _RULES = re.compile(r"packet_count=(\d+) .*flow_count=(\d+)")
 _POLLED = re.compile(r"port: (\S+) +queue-id:")
+_BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
+_REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
 
 
 class OvsDevice(Device):
     """Open vSwitch.
 
     Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``base_rules`` (0 to 10,000; the
-    number of rules added in every test), and ``emc`` (``no`` turns the exact-match cache off).
+    number of rules added in every test), ``emc`` (``no`` turns the exact-match cache off), and ``flows`` (a
+    file of further OpenFlow rules on the machine of the job).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -106,7 +110,9 @@ class OvsDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check_options(options, numbers=_NUMBERS, words=_WORDS)
+        check_options(options, numbers=_NUMBERS, words=_WORDS, texts=("flows",))
+        if path := options.get("flows"):
+            read_flows(path)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -124,11 +130,23 @@ class OvsDevice(Device):
             self._folder = ready[1]
             self._check_ports(ports)
             self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
+            if path := options.get("flows"):
+                self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
             # ovs-vswitchd (Open vSwitch) 3.1.0
             self.version = f"Open vSwitch {self._appctl('version').split()[3]}"
         except BaseException:
             self.stop()
+            raise
+
+    def _add_flows(self, path: str) -> None:
+        """Add the rules of a file: all or, with a SettingsError, none."""
+        command = ["ovs-ofctl", "--bundle", "add-flows", self._bridge, "-"]
+        try:
+            run(self._wiring.at_device(command), read_flows(path))
+        except errors.TestbedError as error:
+            if problem := parse_flow_error(str(error)):
+                raise errors.SettingsError(f"device option flows={path!r}, {problem}") from None
             raise
 
     def _check_ports(self, ports: Sequence[Port]) -> None:
@@ -260,6 +278,30 @@ def _acl_rule(number: int) -> str:
     mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
     address = ".".join(str(byte) for byte in host.to_bytes(4, "big"))
     return f"priority=2,udp,nw_src={address},udp_src=1025/{mask:#06x},actions=drop"
+
+
+def read_flows(path: str) -> str:
+    """Return the rules of a file. :raises SettingsError: if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise errors.SettingsError(
+            f"device option flows={path!r}: {reason}; give the path of a file of OpenFlow rules"
+        ) from None
+
+
+def parse_flow_error(text: str) -> str:
+    """Parse what ``ovs-ofctl add-flows`` wrote: return which rule is wrong and why; empty if none is.
+
+    The program itself names the line that it cannot read. The switch refuses others, such as one with an
+    unknown group, and names the rule.
+    """
+    if line := _BAD_LINE.search(text):
+        return f"line {line[1]}: {line[2]}"
+    if rule := _REFUSED_RULE.search(text):
+        return f"rule {rule[2]}: the switch refuses it ({rule[1]})"
+    return ""
 
 
 def parse_threads(text: str) -> dict[str, dict[str, float]]:

@@ -274,3 +274,19 @@ def test_code_under_review_is_refused_unless_all_of_it_is_confined(
     assert not (tmp_path / "builds").exists()
     opened_by(project).close()
     opened_by(project.model_copy(update={"trusted": True}), is_under_review=True).close()
+
+
+def test_rules_of_a_switch_under_review_are_refused_unless_they_are_trusted(
+    history: History, tmp_path: Path
+) -> None:
+    """The switch needs root, which no sandbox gives."""
+    commit = history.commit("First", {"flows.txt": "actions=drop\n"})
+    project = ProjectSettings(profile="ovs-flows", repository=str(history.folder), builds=tmp_path / "builds")
+
+    with pytest.raises(SettingsError, match=r"does not pass \{isolated\} to the driver"):
+        opened_by(project, is_under_review=True)
+    with opened_by(project.model_copy(update={"trusted": True}), is_under_review=True) as builds:
+        built = builds.build(commit)
+
+        assert {"flows": str(built.folder / "flows.txt")} == built.device_options
+        assert "actions=drop\n" == (built.folder / "flows.txt").read_text()

@@ -16,7 +16,7 @@ from perftrend.errors import SettingsError
 from perftrend.model import Better
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "projects.rst"
-SHIPPED = ["command", "embedded-router", "vpp"]
+SHIPPED = ["command", "embedded-router", "ovs-flows", "vpp"]
 NEEDED = {"command": {"measure": "./bench"}}
 GOOD = """
 description: ours

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from ipaddress import IPv4Address
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,53 @@ def test_invalid_option_is_named(device: OvsDevice, options: dict[str, str], mes
         device.check(options)
 
     assert message in str(refused.value)
+
+
+def test_file_of_rules_is_accepted(device: OvsDevice, tmp_path: Path) -> None:
+    file = tmp_path / "flows.txt"
+    file.write_text("priority=5,udp,tp_dst=53,actions=drop\n")
+
+    device.check({"flows": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file or directory"), (b"\xff\xfe", "it is not a text file")]
+)
+def test_file_of_rules_that_cannot_be_read_is_named(
+    device: OvsDevice, tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "flows.txt"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingsError) as refused:
+        device.check({"flows": str(file)})
+
+    assert f"device option flows='{file}': {reason}; give the path" in str(refused.value)
+
+
+REFUSED_RULE = """\
+nsenter -t 1 -- ovs-ofctl --bundle add-flows unix:/x.mgmt -: Error OFPBAC_BAD_OUT_GROUP for: \
+OFPT_FLOW_MOD (OF1.4) (xid=0x7): ADD priority=6 actions=group:9
+Error OFPBFC_MSG_FAILED for: OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xa):
+ bundle_id=0 type=COMMIT_REQUEST flags=atomic ordered
+ovs-ofctl: talking to unix:/x.mgmt (Protocol error)"""
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("…add-flows x -: ovs-ofctl: -:3: unknown action outputt", "line 3: unknown action outputt"),
+        (
+            "table 300 is outside the range\novs-ofctl: -:1: 300: resubmit to unknown table",
+            "line 1: 300: resubmit to unknown table",
+        ),
+        (REFUSED_RULE, "rule priority=6 actions=group:9: the switch refuses it (OFPBAC_BAD_OUT_GROUP)"),
+        ("ovs-ofctl: /x.mgmt: failed to connect to socket (No such file or directory)", ""),
+    ],
+)
+def test_wrong_rule_is_found_in_what_the_program_wrote(text: str, problem: str) -> None:
+    assert problem == ovs.parse_flow_error(text)
 
 
 def test_without_root_it_is_unusable(device: OvsDevice, monkeypatch: pytest.MonkeyPatch) -> None:
