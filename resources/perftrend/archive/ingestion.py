@@ -42,6 +42,8 @@ class OutputIngestion:
     """False if the store already had this run, which is then unchanged."""
     unknown: Mapping[str, Unknown] = field(default_factory=dict, hash=False)
     """Unknown parts of the output, by their form."""
+    unsupported: frozenset[TraceKey] = frozenset()
+    """The traces of tests that were skipped because the testbed cannot run them."""
 
 
 def ingest(store: Store, run: Run, source: Sources) -> OutputIngestion:
@@ -74,7 +76,8 @@ def ingest(store: Store, run: Run, source: Sources) -> OutputIngestion:
         suites_finished=output.finished,
     )
     results = of_experiment(results, run.experiment)
-    return OutputIngestion(run, results, store.add(run, results), output.unknown)
+    unsupported = frozenset(key.of_experiment(run.experiment) for key in output.unsupported)
+    return OutputIngestion(run, results, store.add(run, results), output.unknown, unsupported)
 
 
 def _name(source: Sources) -> str:

@@ -14,7 +14,7 @@ from perftrend.archive.output_json import NoResultError
 from perftrend.archive.result_records import EXPERIMENT, TESTBED, Heading, RecordedTest, SuiteRecord
 from perftrend.archive.source import CHUNK_BYTES, ByteStream, Source, name_of, open_stream, reason
 from perftrend.errors import ArchiveError
-from perftrend.model import Result
+from perftrend.model import Result, TraceKey
 
 Sources: TypeAlias = Source | list[Source] | tuple[Source, ...]
 """An output, a folder with one JSON file per test, or several files that make up one run."""
@@ -67,6 +67,8 @@ class Output:
     heading: Heading = field(default_factory=Heading, init=False)
     unknown: dict[str, Unknown] = field(default_factory=dict, init=False)
     """What was not understood, by its form."""
+    unsupported: set[TraceKey] = field(default_factory=set, init=False)
+    """The traces of tests that were skipped because the testbed cannot run them."""
 
     def __iter__(self) -> Iterator[Result]:
         """Yield the results; see :func:`read_output`."""
@@ -122,6 +124,7 @@ class Output:
         found = results.interpret(test, testbed=self.testbed or self.heading.lines.testbed)
         for form in found.unknown:
             self._count(form, f"{test.suite}.{test.name}".removeprefix("."))
+        self.unsupported |= found.unsupported
         for result in found.results:
             self.versions |= result.details.get("versions", {})
             self.simulated |= result.details.get("simulated", False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perftrend import message
@@ -83,6 +83,8 @@ class InterpretedResults:
     """One per metric; empty if it is not a performance test."""
     unknown: tuple[str, ...]
     """The forms that are not understood."""
+    unsupported: frozenset[TraceKey] = frozenset()
+    """The traces that the test would have if its testbed could run it."""
 
 
 def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
@@ -93,13 +95,17 @@ def of_test(test: RecordedTest, *, testbed: str = "") -> Iterator[Result]:
     yield from interpret(test, testbed=testbed).results
 
 
+def _keys(test: RecordedTest, testbed: str) -> Iterator[TraceKey]:
+    return (result.key for result in of_test(test, testbed=testbed))
+
+
 def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     """Return a test's results and the unknown forms; arguments are those of :func:`of_test`."""
     status = _STATUS.get(test.status, Status.FAIL)
     expected = metrics_of(test)
     text = csit_messages.plain(test.message)
     if status is Status.SKIP and text.startswith(NOT_SUPPORTED):
-        return InterpretedResults((), ())
+        return InterpretedResults((), (), frozenset(_keys(replace(test, message=""), testbed)))
     measurement, parsed, reason = _parse_test(test, text, expected)
     if measurement:
         readings = parsed.readings

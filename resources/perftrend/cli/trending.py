@@ -117,6 +117,7 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
     with Store.open(settings.store) as store:
         for _ in range(given.repeat):
             ingested = measure(settings, spec, store, experiment=experiment, expected=len(expected))
+            expected -= ingested.unsupported
         if given.no_analysis:
             found = {result.key for result in ingested.results if result.usable}
             console.print_verdict(

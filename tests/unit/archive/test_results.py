@@ -176,6 +176,7 @@ def test_test_that_its_testbed_cannot_run_has_no_result() -> None:
     found = interpret(recorded("not supported: testpmd has no access lists", "MRR", status="SKIP"))
 
     assert ((), ()) == (found.results, found.unknown)
+    assert {result.key for result in of_test(recorded("", "MRR", status="FAIL"))} == found.unsupported
     assert list(of_test(recorded("not supported: lies", "MRR", status="FAIL")))
     assert list(of_test(recorded("no time left", "MRR", status="SKIP")))
 
