@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perftrend import message
-from perftrend.archive import Unknown, ingest, store_pending
+from perftrend.archive import Unknown, ingest, read_output, store_pending
 from perftrend.archive.ingestion import UNSTORED_MARK, mark_unstored
 from perftrend.errors import ArchiveError, StoreError, UnstorableError
 from perftrend.model import Measurement, Result, Run
@@ -38,6 +39,23 @@ def test_all_results_of_an_output_are_stored(store: Store) -> None:
     assert [ingested.run] == store.runs("2n-clx")
     assert ingested.run.suites_started
     assert RUN == replace(ingested.run, suites_started=None, suites_finished=None)
+
+
+def test_traces_that_the_testbed_cannot_have_are_known_and_not_stored(store: Store) -> None:
+    all_keys = {result.key for result in read_output(OUTPUT)}
+    text, changed = re.subn(
+        r'<status status="FAIL"([^>]*)>[^<]*</status>(\s*</test>)',
+        r'<status status="SKIP"\1>not supported: no such device</status>\2',
+        OUTPUT.read_text(),
+        count=1,
+    )
+
+    ingested = ingest(store, replace(RUN, experiment="acl_rules=60"), io.BytesIO(text.encode()))
+
+    assert changed
+    assert ingested.unsupported
+    stored = {result.key for result in ingested.results}
+    assert {key.of_experiment("acl_rules=60") for key in all_keys} - stored == ingested.unsupported
 
 
 def test_second_ingest_of_a_run_changes_nothing(store: Store) -> None:
