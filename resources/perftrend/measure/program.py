@@ -203,6 +203,8 @@ class Program:
                 with self._change:
                     self._output = (self._output + data.decode(errors="replace"))[-_LONGEST_OUTPUT:]
                     self._change.notify_all()
+        # The end of the output comes shortly before the end of the process; is_running has to agree.
+        self._process.wait()
         with self._change:
             self._has_ended = True
             self._change.notify_all()

@@ -99,6 +99,15 @@ def test_failing_program_is_reported_with_its_last_line(name: str) -> None:
     assert "begin\nno memory\n" == program.last_lines()
 
 
+def test_program_has_ended_once_its_output_is_said_to_have_ended(name: str) -> None:
+    script = "echo no memory; exec >&- 2>&-; sleep 0.3; exit 3"
+    with Program(here, name, ["sh", "-c", script], is_interactive=True) as program:
+        with pytest.raises(TestbedError, match="has ended: no memory"):
+            program.read_until(re.compile("ready"), 60)
+        with pytest.raises(TestbedError, match="has ended: no memory"):
+            program.check()
+
+
 def test_missing_program_is_reported(name: str) -> None:
     with (
         Program(here, name, ["/nonexistent/device"]) as program,
