@@ -25,6 +25,7 @@ from perftrend.measure import lock
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Node
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trial_validity import CoreWatch, schedstat, two_cores
 from perftrend.measure.wiring import VethPairs, run
 from perftrend.measure.xdp.drivers import XdpGenerator
@@ -157,7 +158,7 @@ def rows(
     """Yield the rows of all generators, of which one follows the other at each rate."""
     for frame in frames:
         for sink in sinks:
-            sink.generator.use(frame, bridged=False)
+            sink.generator.use(TrafficProfile.parse(frame, {}))
         for rate_pps in RATES_PPS:
             for sink in sinks:
                 yield rate_row(sink, frame, rate_pps, trials=trials, duration_s=duration_s)

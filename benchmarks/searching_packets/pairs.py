@@ -80,7 +80,7 @@ def searches(
 def _search(testbed: Testbed, parameters: Parameters, pair: int, method: str) -> Searched:
     measure, final_s = testbed.trials.measure, parameters.final_duration_s
     flooded = measure(parameters.maximum_pps, final_s)
-    testbed.trials.forget()
+    testbed.trials.begin_test()
     recorder = Recorder(measure)
     begin = time.perf_counter()
     found = methods()[method](recorder, parameters)

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 
 from perftrend.errors import TestbedError
-from perftrend.measure.interfaces import Counters, Device, Node, Wiring, check_options
+from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
 from perftrend.measure.wiring import run
 
 
@@ -24,11 +24,10 @@ class BridgeDevice(Device):
         return "" if len(self._wiring.links) == 2 else "a bridge needs two links"
 
     def check(self, options: Mapping[str, str]) -> None:
-        words = {"forwarding": ("ip4", "l2"), "learning": ("on", "off")}
-        check_options(options, numbers={"acl_rules": range(10_001)}, words=words)
+        check_options(options, words={"learning": ("on", "off")})
 
     def lacks(self, options: Mapping[str, str]) -> str:
-        return "" if options.get("forwarding") == "l2" else "a bridge does not route"
+        return DeviceAbilities("a bridge", forwarding=["l2"]).lacks(options)
 
     def start(self, options: Mapping[str, str]) -> None:
         self.check(options)

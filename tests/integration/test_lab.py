@@ -263,7 +263,7 @@ def test_driver_of_the_documentation_works_here_and_by_ssh(lab: Lab, monkeypatch
     assert len((ROOT / "docs/examples/driver.py").read_text().splitlines()) <= 60
     for spec in (here, Specification.model_validate(lab.file(device={"driver": "bridge"}))):
         with lock.hold(spec.lock, wait_s=600), Testbed(spec) as testbed:
-            assert "a bridge does not route" == testbed.lacks({"forwarding": "ip4"})
+            assert "a bridge does not support forwarding=ip4" == testbed.lacks({"forwarding": "ip4"})
             for learning in ("on", "off"):
                 testbed.start_device({"forwarding": "l2", "learning": learning})
                 testbed.use("64B")

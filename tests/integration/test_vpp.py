@@ -19,6 +19,7 @@ from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.interfaces import Node
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trial_validity import TrustedTrials, two_cores
 from perftrend.measure.vpp.driver import VppDevice
 from perftrend.measure.wiring import VethPairs
@@ -88,7 +89,7 @@ def measure(
     processes = [*generator.busy_processes()]
 
     def trial(forwarding: str) -> Trial:
-        generator.use("64B", bridged=forwarding == "l2")
+        generator.use(TrafficProfile.parse("64B", {"forwarding": forwarding}))
         trials = TrustedTrials(generator, lambda: [*processes, *device.busy_processes()], attempts=5)
         found = trials.measure(10_000, 0.5)
         require_quiet(interference(found.invalid))

@@ -20,9 +20,10 @@ from benchmarks import generator as benchmark
 from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedDevice
-from perftrend.measure.embedded.frames import FrameProfile, build, frame_direction
+from perftrend.measure.embedded.frames import build, frame_direction
 from perftrend.measure.interfaces import Node
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
 from perftrend.measure.xdp.drivers import XdpGenerator
 
@@ -62,7 +63,7 @@ def count_delivered(pairs: VethPairs) -> int:
 def test_every_frame_is_sent_once(
     pairs: VethPairs, generator: XdpGenerator, rate_pps: int, frame: str
 ) -> None:
-    generator.use(frame, bridged=False)
+    generator.use(TrafficProfile.parse(frame, {}))
     before = count_delivered(pairs)
 
     count = generator.count(rate_pps, 0.5)
@@ -74,7 +75,7 @@ def test_every_frame_is_sent_once(
 
 def test_rate_is_never_exceeded(generator: XdpGenerator) -> None:
     """However busy the machine is: it can only make a trial longer. What is caught up makes 15 ms at most."""
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
 
     assert generator.count(10_000, 0.5).sending_s > 0.5 - 0.015
 
@@ -94,14 +95,15 @@ for port in ports:
 """
 
 
-@pytest.mark.parametrize("bridged", [False, True])
+@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
 @pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX", "64x2+901x1"])
 def test_frames_are_those_of_the_embedded_generator(
-    pairs: VethPairs, generator: XdpGenerator, frame: str, bridged: bool
+    pairs: VethPairs, generator: XdpGenerator, frame: str, forwarding: str
 ) -> None:
     """All bytes of them, over the end of a trial and of the prepared frames."""
     count = 1000
-    generator.use(frame, bridged=bridged)
+    traffic = TrafficProfile.parse(frame, {"forwarding": forwarding})
+    generator.use(traffic)
     command = pairs.at_device([sys.executable, "-c", CAPTURE, str(count), "d0", "d1"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as capture:
         assert capture.stdout is not None
@@ -111,7 +113,7 @@ def test_frames_are_those_of_the_embedded_generator(
         received = [bytes.fromhex(line) for line in capture.stdout]
 
     for port in range(2):
-        frames, lengths = build(FrameProfile.parse(frame), frame_direction(port, bridged=bridged), count)
+        frames, lengths = build(traffic, frame_direction(port, traffic), count)
         expected = [bytes(row[:length]) for row, length in zip(frames, lengths.astype(np.int64), strict=True)]
         assert expected == received[port * count : (port + 1) * count]
 
@@ -124,7 +126,7 @@ def test_every_frame_comes_back_once_at_a_low_rate(
     device = EmbeddedDevice(pairs, Node(cpu=max(os.sched_getaffinity(0))))
     device.start({"forwarding": forwarding})
     try:
-        generator.use(frame, bridged=forwarding == "l2")
+        generator.use(TrafficProfile.parse(frame, {"forwarding": forwarding}))
 
         count = generator.count(5_000, 0.5)
     finally:
@@ -134,7 +136,7 @@ def test_every_frame_comes_back_once_at_a_low_rate(
 
 
 def test_trial_ends_early_if_its_loss_is_certain(generator: XdpGenerator) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
 
     count = generator.count(100_000, 60.0, fail_above=0.005)
 
@@ -145,7 +147,7 @@ def test_trial_ends_early_if_its_loss_is_certain(generator: XdpGenerator) -> Non
 
 
 def test_trial_after_one_that_ended_early_is_complete(pairs: VethPairs, generator: XdpGenerator) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     generator.count(100_000, 60.0, fail_above=0.0)
     before = count_delivered(pairs)
 
@@ -154,7 +156,7 @@ def test_trial_after_one_that_ended_early_is_complete(pairs: VethPairs, generato
 
 
 def test_flood_shows_the_highest_rate(generator: XdpGenerator) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
 
     assert 0 < generator.highest_pps() < 1e8
 
@@ -168,7 +170,7 @@ def test_frames_that_the_devices_queue_refuses_are_sent_and_lost(
         interface = link.device.interface
         run(pairs.at_device(["unshare", "--mount", "sh", "-c", script, "sh", interface]))
         pin_thread(f"napi/{interface}-", min(os.sched_getaffinity(0)))
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     before = count_delivered(pairs)
 
     count = generator.count(1e8, 0.002)
@@ -188,7 +190,7 @@ def pin_thread(name: str, core: int) -> None:
 def test_port_that_no_longer_accepts_xdp_frames_is_an_error_and_no_loss(
     pairs: VethPairs, generator: XdpGenerator
 ) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     run(pairs.at_device(["ethtool", "-K", "d1", "gro", "off"]))
 
     with pytest.raises(TestbedError, match="only 50 of 100 XDP frames reached the device's ports"):
@@ -198,7 +200,7 @@ def test_port_that_no_longer_accepts_xdp_frames_is_an_error_and_no_loss(
 def test_port_that_goes_down_loses_all_frames_as_that_of_the_embedded_generator(
     pairs: VethPairs, generator: XdpGenerator
 ) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     run(pairs.at_device(["ip", "link", "set", "d1", "down"]))
 
     count = generator.count(10_000, 0.01)
@@ -227,7 +229,7 @@ def test_user_without_rights_gets_the_embedded_generator(
         wiring.open()
         with closing(XdpGenerator(wiring, Node(), {})) as generator:
             generator.open()
-            generator.use("64B", bridged=False)
+            generator.use(TrafficProfile.parse("64B", {}))
             before = count_delivered(wiring)
             count = generator.count(10_000, 0.1)
 
@@ -239,7 +241,7 @@ def test_user_without_rights_gets_the_embedded_generator(
 
 
 def test_terminated_process_ends_in_the_middle_of_a_trial(generator: XdpGenerator) -> None:
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     [process] = generator.busy_processes()
     failures: list[TestbedError] = []
 
@@ -279,7 +281,7 @@ wiring = VethPairs()
 wiring.open()
 generator = XdpGenerator(wiring, Node(), {})
 generator.open()
-generator.use("64B", bridged=False)
+generator.use(TrafficProfile.parse("64B", {}))
 print(*generator.busy_processes(), flush=True)
 generator.count(10_000, 600.0)
 """

@@ -90,7 +90,7 @@ class TestbedKeywords:
         A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``. A test with
         frames that the generator cannot send is skipped.
         """
-        _skip(self.testbed.generator.lacks(frame))
+        _skip(self.testbed.lacks_traffic(frame))
         self.testbed.use(frame)
         logger.info(f"highest rate {self.testbed.maximum_pps:.0f} pps, link {self.testbed.link_pps:.0f} pps")
 

@@ -9,11 +9,13 @@ command line, by :func:`check_options`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from perftrend.errors import SettingsError, nearest
+from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile
 from perftrend.model import Trial
 
 Counters = Mapping[str, Any]
@@ -21,6 +23,17 @@ Counters = Mapping[str, Any]
 
 Target = TypeVar("Target", int, str)
 """A TCP port, or the path of a UNIX socket."""
+
+TEST_NUMBERS: Mapping[str, range] = MappingProxyType(
+    {
+        "acl_rules": range(10_001),
+        "cores": range(1, 65),
+        "routes": range(2_000_001),
+        "vlan": range(4_095),
+    }
+)
+"""Options with an integer value that tests set for all devices, and the range of that value."""
+TEST_WORDS: Mapping[str, Sequence[str]] = MappingProxyType({"forwarding": FORWARDINGS, "tunnel": TUNNELS})
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """Longer numbers are out of every range, and slow to parse."""
@@ -55,6 +68,13 @@ class Link:
 
     generator: Port
     device: Port
+    next_hop_mac: str = ""
+    """Where the device sends the frames that it routes to this link; empty if to the generator's port."""
+
+    @property
+    def next_hop(self) -> str:
+        """The MAC address that the device sends the frames to that it routes to this link."""
+        return self.next_hop_mac or self.generator.mac
 
 
 class Wiring(Protocol):
@@ -125,15 +145,15 @@ class TrafficGenerator(Protocol):
     def close(self) -> None:
         """Release all resources; may be called at any time and more than once."""
 
-    def lacks(self, frame: str) -> str:  # noqa: ARG002 - for the drivers
-        """Return why the generator cannot send frames of this name; empty if it can.
+    def lacks(self, traffic: TrafficProfile) -> str:  # noqa: ARG002 - for the drivers
+        """Return why the generator cannot send such traffic; empty if it can.
 
         The test is then skipped, and has no result.
         """
         return ""
 
-    def use(self, frame: str, *, bridged: bool) -> None:
-        """Select the traffic: frame sizes, and whether the device bridges or routes."""
+    def use(self, traffic: TrafficProfile) -> None:
+        """Select the traffic."""
 
     def highest_pps(self) -> float:
         """Return the highest rate that it sustains with the selected traffic; infinity if it has no limit."""
@@ -188,20 +208,56 @@ class Device(Protocol):
         """Return the device's counters since it was started."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceAbilities:
+    """What a device supports of the options that tests set for all devices."""
+
+    name: str
+    """Of the device, in messages."""
+    forwarding: Collection[str]
+    """Values of the option ``forwarding``."""
+    acl_rules: Collection[str] = ()
+    """Those of them that access lists apply to."""
+    routes: Collection[str] = ()
+    """Those of them that have a table of routes."""
+    tunnel: Collection[str] = ()
+    vlan: bool = False
+    cores: int = 1
+    """The most cores that can forward."""
+
+    def lacks(self, options: Mapping[str, str]) -> str:
+        """Return why the device cannot run a test with these valid options; empty if it can."""
+        forwarding = options.get("forwarding", FORWARDINGS[0])
+        supported = {
+            "forwarding": forwarding in self.forwarding,
+            "acl_rules": forwarding in self.acl_rules or options.get("acl_rules", "0") == "0",
+            "routes": forwarding in self.routes or options.get("routes", "0") == "0",
+            "tunnel": options.get("tunnel", TUNNELS[0]) in {TUNNELS[0], *self.tunnel},
+            "vlan": self.vlan or options.get("vlan", "0") == "0",
+            "cores": int(options.get("cores", "1")) <= self.cores,
+        }
+        missing = [f"{name}={options[name]}" for name, is_supported in supported.items() if not is_supported]
+        if not missing:
+            return ""
+        way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
+        return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+
 def check_options(
     options: Mapping[str, str],
     *,
-    numbers: Mapping[str, range],
-    words: Mapping[str, Sequence[str]],
+    numbers: Mapping[str, range] = MappingProxyType({}),
+    words: Mapping[str, Sequence[str]] = MappingProxyType({}),
     texts: Sequence[str] = (),
 ) -> None:
-    """Validate the names and the values of device options.
+    """Validate the names and the values of device options, including those that tests set for all devices.
 
-    :param numbers: options with an integer value, and the range of that value.
-    :param words: options with a fixed set of values.
+    :param numbers: further options with an integer value, and the range of that value.
+    :param words: further options with a fixed set of values.
     :param texts: options with any text as their value, which the device itself checks.
     :raises SettingsError: naming the option, and the nearest valid name or value.
     """
+    numbers, words = {**TEST_NUMBERS, **numbers}, {**TEST_WORDS, **words}
     for name, value in options.items():
         if name in words:
             if value not in words[name]:

@@ -19,12 +19,12 @@ from typing_extensions import override
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Counters, Device, Node, Wiring, check_options
+from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
 from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
-_NUMBERS = {"acl_rules": range(10_001), "base_rules": range(10_001)}
-_WORDS = {"forwarding": ("ip4", "l2")}
+_NUMBERS = {"base_rules": range(10_001)}
+_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4",))
 _QUEUE_FRAMES = 4096
 _GATEWAYS = ("192.0.2.1", "192.0.2.2")
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
@@ -58,7 +58,11 @@ class KernelDevice(Device):
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        check_options(options, numbers=_NUMBERS, words=_WORDS)
+        check_options(options, numbers=_NUMBERS)
+
+    @override
+    def lacks(self, options: Mapping[str, str]) -> str:
+        return _ABILITIES.lacks(options)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -72,7 +76,7 @@ class KernelDevice(Device):
             if options.get("forwarding") == "l2":
                 self._bridge()
             else:
-                self._route(sum(int(options.get(name, "0")) for name in _NUMBERS))
+                self._route(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules")))
             self._own_threads()
         except BaseException:
             self.stop()

@@ -23,12 +23,14 @@ from typing_extensions import override
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Counters, Device, Node, Port, Wiring, check_options
+from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
 from perftrend.measure.program import Program
+from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import run
 
-_NUMBERS = {"acl_rules": range(10_001), "base_rules": range(10_001)}
-_WORDS = {"forwarding": ("ip4", "l2"), "emc": ("yes", "no")}
+_NUMBERS = {"base_rules": range(10_001)}
+_WORDS = {"emc": ("yes", "no")}
+_ABILITIES = DeviceAbilities("Open vSwitch", ("ip4", "l2"), acl_rules=("ip4", "l2"))
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
 _START_S = 30.0
@@ -113,6 +115,10 @@ class OvsDevice(Device):
         check_options(options, numbers=_NUMBERS, words=_WORDS, texts=("flows",))
         if path := options.get("flows"):
             read_flows(path)
+
+    @override
+    def lacks(self, options: Mapping[str, str]) -> str:
+        return _ABILITIES.lacks(options)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -253,7 +259,7 @@ def _names(ports: Sequence[Port]) -> list[str]:
 
 def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
-    for number in range(sum(int(options.get(name, "0")) for name in _NUMBERS)):
+    for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
         yield _acl_rule(number)
     if options.get("forwarding") == "l2":
         yield "priority=1,actions=NORMAL"
@@ -273,7 +279,7 @@ def _acl_rule(number: int) -> str:
     bit, which frames of port 1024 fail, and by further bits, which only this rule has.
     """
     index, side = divmod(number, 2)
-    host = frames.NETWORKS[side] + 2 + index % frames.FLOWS
+    host = frames.NETWORKS[side] + 2 + index % DEFAULT_FLOWS
     own_bits = index + 1
     mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
     address = ".".join(str(byte) for byte in host.to_bytes(4, "big"))

@@ -192,7 +192,7 @@ class Procedure:
         if plan.rate_pps > self._testbed.maximum_pps:
             raise SettingsError(
                 f"rate_pps to hold is {plan.rate_pps:.6g}; testbed {self._testbed.spec.name} can offer at "
-                f"most {self._testbed.maximum_pps:.6g} with {self._testbed.profile.name} frames"
+                f"most {self._testbed.maximum_pps:.6g} with {self._testbed.traffic.frame.name} frames"
             )
         before = self._testbed.counters()
         result = hold(
@@ -328,8 +328,8 @@ class Procedure:
         return Measurement(
             kind=kind,
             testbed=self._testbed.spec.name,
-            frame=self._testbed.profile.name,
-            frame_bytes=self._testbed.profile.mean_bytes,
+            frame=self._testbed.traffic.frame.name,
+            frame_bytes=self._testbed.traffic.frame.mean_bytes,
             started=self._started,
             finished=datetime.now(UTC),
             trials=tuple(self._testbed.trials.trials),

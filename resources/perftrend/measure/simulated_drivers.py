@@ -15,17 +15,26 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.interfaces import Counters, Device, Link, Node, TrafficGenerator, Wiring
+from perftrend.measure.interfaces import (
+    TEST_NUMBERS,
+    TEST_WORDS,
+    Counters,
+    Device,
+    Link,
+    Node,
+    TrafficGenerator,
+    Wiring,
+)
 from perftrend.measure.simulated_latency import FRAMES_PER_S, latency
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
+from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import NoWiring
 from perftrend.model import Trial
 
 _RULE_COST = 0.02
 """Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""
 
-_FORWARDINGS = ("ip4", "l2")
 _MOST = 2**32 - 1
 _ANSWERS = {"yes": True, "no": False}
 _DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
@@ -104,7 +113,7 @@ class SimulatedGenerator(TrafficGenerator):
     def close(self) -> None:
         """Do nothing: there is nothing to stop."""
 
-    def use(self, frame: str, *, bridged: bool) -> None:
+    def use(self, traffic: TrafficProfile) -> None:
         """Do nothing: the simulated device treats all traffic alike."""
 
     @override
@@ -175,11 +184,11 @@ class SimulatedDevice(Device):
             name: _convert(name, text, _OPTIONS[name]) for name, text in options.items() if name in _OPTIONS
         }
         for name in options:
-            known = [*_OPTIONS, "acl_rules", "forwarding", "kind"]
+            known = [*_OPTIONS, *TEST_NUMBERS, *TEST_WORDS, "kind"]
             if name not in known:
                 raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
         rules = _convert("acl_rules", options.get("acl_rules", "0"), _natural)
-        if _one_of("forwarding", options.get("forwarding", "ip4"), _FORWARDINGS) == "ip4":
+        if _one_of("forwarding", options.get("forwarding", "ip4"), FORWARDINGS).startswith("ip"):
             arguments["critical_pps"] /= 1 + _RULE_COST * rules
         # A different seed for each start: devices do not repeat their noise after a restart.
         arguments["seed"] = arguments.get("seed", self._seed) + self._starts

@@ -87,13 +87,16 @@ class LinkFile(_SpecificationModel):
             raise ValueError("give either pps or bits_per_s")
         return self
 
-    def rate_pps(self, frame_bytes: float) -> float:
-        """Return the highest rate for frames of this mean length, both directions together, in pps."""
+    def rate_pps(self, frame_bytes: float, *, busier_share: float = 0.5) -> float:
+        """Return the highest rate for frames of this mean length, both directions together, in pps.
+
+        :param busier_share: the fraction of the frames in the direction that has more of them.
+        """
         if self.pps is not None:
             return self.pps
         assert self.bits_per_s is not None  # noqa: S101 - see _one_of_them
         preamble_and_gap = 20
-        return 2 * self.bits_per_s / 8 / (frame_bytes + preamble_and_gap)
+        return self.bits_per_s / 8 / (frame_bytes + preamble_and_gap) / busier_share
 
 
 class MrrFile(_SpecificationModel):

@@ -8,9 +8,9 @@ from typing import Any
 
 from perftrend import errors
 from perftrend.measure import specification
-from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.specification import Specification
+from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
 from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
 from perftrend.measure.wiring import run
 
@@ -63,7 +63,7 @@ class Testbed:
         self.device: Device = device(self._wiring, nodes["dut"])
         self._user_options = dict(device_options or {})
         self._options: dict[str, str] = {}
-        self.profile = FrameProfile.parse("64B")
+        self.traffic = TrafficProfile(FrameProfile.parse("64B"))
         self.maximum_pps = 0.0
         """The highest rate to measure at with the selected traffic, both directions together."""
         self.trials = TrustedTrials(
@@ -103,31 +103,39 @@ class Testbed:
 
     def check(self) -> None:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
-        self.device.check({**self.spec.device.options, **self._user_options})
+        self.device.check(_of_device(self._complete({})))
 
     def lacks(self, options: Mapping[str, str]) -> str:
         """Return why the device cannot run a test with these options; empty if it can."""
-        return self.device.lacks({**self.spec.device.options, **options, **self._user_options})
+        return self.device.lacks(_of_device(self._complete(options)))
+
+    def lacks_traffic(self, frame: str) -> str:
+        """Return why the generator cannot send the traffic of the test; empty if it can."""
+        return self.generator.lacks(TrafficProfile.parse(frame, self._options))
 
     def start_device(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device with a test's options, which the user's options override."""
-        self._options = {**self.spec.device.options, **options, **self._user_options}
-        self.device.start(self._options)
+        self._options = self._complete(options)
+        self.device.start(_of_device(self._options))
 
     def restart_device(self) -> None:
         """Stop the device and start it again with the same options."""
         self.device.stop()
-        self.device.start(self._options)
+        self.device.start(_of_device(self._options))
+
+    def _complete(self, options: Mapping[str, str]) -> dict[str, str]:
+        return {**self.spec.device.options, **options, **self._user_options}
 
     def use(self, frame: str) -> None:
         """Select the traffic and determine its highest rate; the device must be started.
 
-        :param frame: a name for :meth:`~perftrend.measure.embedded.frames.FrameProfile.named`.
+        :param frame: a name for :meth:`~perftrend.measure.traffic.FrameProfile.parse`. The options of the
+            test describe the rest of the traffic.
         """
-        self.profile = FrameProfile.parse(frame)
-        self.generator.use(self.profile.name, bridged=self._options.get("forwarding") == "l2")
+        self.traffic = TrafficProfile.parse(frame, self._options)
+        self.generator.use(self.traffic)
         self.maximum_pps = self._measure_maximum_pps()
-        self.trials.forget()
+        self.trials.begin_test(self.traffic.shares)
 
     def _measure_maximum_pps(self) -> float:
         """Return the link rate, or the rate that the generator sustains if that is lower."""
@@ -141,7 +149,8 @@ class Testbed:
     @property
     def link_pps(self) -> float:
         """The link rate for the selected traffic, both directions together."""
-        return self.spec.link.rate_pps(self.profile.mean_bytes)
+        traffic = self.traffic
+        return self.spec.link.rate_pps(traffic.frame.mean_bytes, busier_share=max(traffic.shares))
 
     def generator_limit(self, received_pps: float, *, relative_width: float = 0.0) -> str:
         """Return a message if the generator, not the device, limited a rate; empty otherwise.
@@ -189,6 +198,11 @@ class Testbed:
     def _busy_processes(self) -> list[int]:
         # On other machines, the processes with these numbers are others.
         return [] if self.spec.remote else [*self.generator.busy_processes(), *self.device.busy_processes()]
+
+
+def _of_device(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that concern the device."""
+    return {name: value for name, value in options.items() if name not in TRAFFIC_ONLY}
 
 
 def _node(spec: Specification, name: str, instance: int, chosen_core: int | None) -> Node:

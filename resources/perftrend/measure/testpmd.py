@@ -19,7 +19,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure.interfaces import Counters, Device, Link, Node, Wiring, check_options
+from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
 from perftrend.measure.wiring import VethPairs, run
 
@@ -27,15 +27,14 @@ _PROGRAM = "dpdk-testpmd"
 _PORTS = 2
 _START_S, _ANSWER_S = 60.0, 20.0
 _NUMBERS = {
-    "acl_rules": range(10_001),
     "burst": range(1, 513),
-    "cores": range(1, 65),
     "descriptors": range(32, 32_769),
     "lookups": range(10_001),
     "mbufs": range(1025, 100_000_001),
     "memory_mb": range(1, 1_000_001),
 }
-_WORDS = {"forwarding": ("ip4", "l2"), "forward_mode": ("io", "mac", "macswap")}
+_WORDS = {"forward_mode": ("io", "mac", "macswap")}
+_ABILITIES = DeviceAbilities("testpmd", ("ip4", "l2"), cores=64)
 _MODES = {"ip4": "mac", "l2": "io"}
 """Routed frames get the addresses of the next hop; bridged frames stay as they are."""
 _DESCRIPTOR_STEP = 32
@@ -66,7 +65,7 @@ class TestpmdDevice(Device):
     Options: ``forwarding`` (``ip4`` or ``l2``), ``forward_mode`` (``io``, ``mac`` or ``macswap``; by default
     the one for ``forwarding``), ``cores`` (number of forwarding threads), ``descriptors`` (slots of each
     ring), ``burst``, ``mbufs`` (buffers of all ports together), ``memory_mb`` (ordinary memory instead of
-    hugepages), ``lookups`` (memory reads per frame), and ``acl_rules``, which must be 0.
+    hugepages), and ``lookups`` (memory reads per frame).
     """
 
     # Otherwise pytest would collect a class of this name as tests.
@@ -106,9 +105,7 @@ class TestpmdDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        if rules := int(options.get("acl_rules", "0")):
-            return f"testpmd has no access lists, and the test has acl_rules={rules}"
-        return ""
+        return _ABILITIES.lacks(options)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ EXACT = 0.001
 """Largest relative deviation of measurements at one rate, without a width: that of a width of 0.5 %."""
 OVERLOAD = 0.05
 """Largest relative deviation for MRR: the receive rate in overload does not depend on the rate sent."""
+_EVEN = (0.5, 0.5)
 _ENDS = 2
 """A trial ends between two frames: this many frames more or fewer do not indicate a wrong rate."""
 _PAUSE_S = 0.2
@@ -68,11 +69,16 @@ class TrustedTrials:
         self._processes = processes
         self._attempts = attempts
         self._verify_device = verify_device
+        self._shares: Sequence[float] = _EVEN
         self.trials: list[Trial] = []
-        """Every trial since :meth:`forget`, including those that were measured again."""
+        """Every trial since :meth:`begin_test`, including those that were measured again."""
 
-    def forget(self) -> None:
-        """Start a new list of trials."""
+    def begin_test(self, shares: Sequence[float] = _EVEN) -> None:
+        """Start a new list of trials.
+
+        :param shares: the fraction of the frames that are sent in each direction.
+        """
+        self._shares = shares
         self.trials = []
 
     def measure(
@@ -94,7 +100,11 @@ class TrustedTrials:
             with watch.observe():
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)
             self._verify_device()
-            doubt = trial.invalid or watch.foreign or off_rate(trial, rate_pps, fail_above, deviation)
+            doubt = (
+                trial.invalid
+                or watch.foreign
+                or off_rate(trial, rate_pps, fail_above, deviation, self._shares)
+            )
             trial = dataclasses.replace(trial, invalid=doubt)
             self.trials.append(trial)
             if not trial.invalid:
@@ -102,23 +112,40 @@ class TrustedTrials:
         return trial
 
 
-def off_rate(trial: Trial, rate_pps: float, fail_above: float | None, deviation: float) -> str:
+def off_rate(
+    trial: Trial,
+    rate_pps: float,
+    fail_above: float | None,
+    deviation: float,
+    shares: Sequence[float] = _EVEN,
+) -> str:
     """Return a message if a trial missed the intended rate; empty if it did not or if that decides nothing.
 
     A trial below the intended rate that loses too much proves that the intended rate does so, too.
 
     :param fail_above: the loss ratio above which a trial fails; None if there is no limit.
     :param deviation: the largest deviation allowed, as a fraction of the rate.
+    :param shares: the fraction of the frames that are sent in each direction.
     """
     if not trial.sending_s and has_ended_early(trial):
         return ""
-    expected_pps = rate_pps / max(1, len(trial.sent_each))
-    shares = [reached_pps / expected_pps for reached_pps in trial.sent_each_pps]
-    furthest = max(shares, key=lambda share: abs(share - 1))
-    frames = min(trial.sent_each or (trial.sent,))
+    intended = shares if trial.sent_each else (1.0,)
+    directions = [
+        (sent, reached_pps / (share * rate_pps))
+        for sent, reached_pps, share in zip(
+            trial.sent_each or (trial.sent,), trial.sent_each_pps, intended, strict=True
+        )
+        if share
+    ]
+    furthest = max((reached for _, reached in directions), key=lambda reached: abs(reached - 1))
+    frames = min(sent for sent, _ in directions)
     if not frames or abs(furthest - 1) <= deviation + _ENDS / frames:
         return ""
-    if max(shares) <= 1 and fail_above is not None and not passes(trial, fail_above):
+    if (
+        max(reached for _, reached in directions) <= 1
+        and fail_above is not None
+        and not passes(trial, fail_above)
+    ):
         return ""
     return f"the generator reached {100 * furthest:.4g} % of the intended rate of {rate_pps:.0f} pps"
 

@@ -236,10 +236,10 @@ def test_test_that_the_testbed_cannot_run_is_skipped(monkeypatch: pytest.MonkeyP
     keywords.open_testbed()
     try:
         monkeypatch.setattr(SimulatedDevice, "lacks", lambda _, options: f"no {options['acl_rules']} rules")
-        monkeypatch.setattr(SimulatedGenerator, "lacks", lambda _, frame: f"no frames of {frame}")
+        monkeypatch.setattr(SimulatedGenerator, "lacks", lambda _, traffic: f"no {traffic.frame.name}")
         with pytest.raises(SkipExecution, match=r"^not supported: no 20 rules$"):
             keywords.start_device(acl_rules="20")
-        with pytest.raises(SkipExecution, match=r"^not supported: no frames of 9000B$"):
+        with pytest.raises(SkipExecution, match=r"^not supported: no 9000B$"):
             keywords.start_traffic("9000B")
     finally:
         keywords.close_testbed()

@@ -31,7 +31,7 @@ def test_options_of_the_device_are_taken(device: KernelDevice, options: dict[str
     [
         ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
         ({"burst": "8"}, "no option 'burst'"),
-        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, l2"),
+        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, ip6, l2, l2xc"),
         ({"acl_rules": "10001"}, "acl_rules='10001': write a number from 0 to 10000"),
         ({"acl_rules": "-1"}, "acl_rules='-1'"),
         ({"acl_rules": "٣"}, "acl_rules='٣'"),

@@ -15,6 +15,7 @@ from perftrend.measure import ovs
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Node, Port
 from perftrend.measure.ovs import OvsDevice
+from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import Loopback, VethPairs
 
 PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
@@ -60,7 +61,7 @@ def test_valid_options_are_accepted(device: OvsDevice, options: dict[str, str]) 
         ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
         ({"acl_rules": "10001"}, "acl_rules='10001': write a number from 0 to 10000"),
         ({"acl_rules": "1,actions=flood"}, "acl_rules='1,actions=flood'"),
-        ({"forwarding": "ip6"}, "forwarding='ip6'; did you mean 'ip4'"),
+        ({"forwarding": "ip5"}, "forwarding='ip5'; did you mean 'ip6'"),
         ({"emc": "off"}, "emc='off'; known are no, yes"),
     ],
 )
@@ -196,15 +197,15 @@ def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
 
 
 def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
-    rules = list(ovs.rules(PORTS, {"acl_rules": str(2 * frames.FLOWS)}))[:-2]
+    rules = list(ovs.rules(PORTS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
     hosts = {match[1] for rule in rules if (match := re.search(r"nw_src=([\d.]+)", rule))}
     masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
 
     expected = {
-        str(IPv4Address(network + 2 + flow)) for network in frames.NETWORKS for flow in range(frames.FLOWS)
+        str(IPv4Address(network + 2 + flow)) for network in frames.NETWORKS for flow in range(DEFAULT_FLOWS)
     }
     assert expected == hosts
-    assert frames.FLOWS == len(masks)
+    assert DEFAULT_FLOWS == len(masks)
 
 
 def test_counters_of_threads_are_parsed() -> None:

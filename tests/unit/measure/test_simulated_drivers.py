@@ -52,7 +52,7 @@ def test_options_of_the_simulator_are_taken(pair: Pair, options: dict[str, str])
     [
         ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
         ({"knee": "hart"}, "knee 'hart' is unknown; did you mean 'hard'"),
-        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, l2"),
+        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, ip6, l2, l2xc"),
         ({"acl_rules": "many"}, "acl_rules='many': write a number"),
         ({"acl_rules": "-1"}, "acl_rules='-1': write a number"),
         ({"acl_rules": "9" * 400}, "acl_rules='999"),

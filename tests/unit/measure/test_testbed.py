@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from perftrend.measure import specification
 from perftrend.measure.interfaces import Link, Node
 from perftrend.measure.specification import DriverFile, LinkFile, NodeFile, Specification
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.traffic import TrafficProfile
 
 STORY: list[str] = []
 """What the doubles below were asked, in order."""
@@ -61,8 +62,11 @@ class Generator:
     def close(self) -> None:
         STORY.append("generator close")
 
-    def use(self, frame: str, *, bridged: bool) -> None:
-        STORY.append(f"use {frame} {'bridged' if bridged else 'routed'}")
+    def lacks(self, traffic: TrafficProfile) -> str:
+        return "it sends no tags" if traffic.vlan else ""
+
+    def use(self, traffic: TrafficProfile) -> None:
+        STORY.append(f"use {traffic.frame.name} {'bridged' if traffic.is_bridged else 'routed'}")
 
     def highest_pps(self) -> float:
         return self.highest
@@ -356,3 +360,15 @@ def test_embedded_generator_and_device_pass_frames_over_loopback(tmp_path: Path)
     assert counters["generator"]["sent"] >= arrived >= trial.received
     assert 2 == len(processes)
     assert not any(Path(f"/proc/{process}").exists() for process in processes)
+
+
+def test_options_of_the_traffic_do_not_reach_the_device() -> None:
+    with Testbed(spec()) as testbed:
+        testbed.start_device({"flow_count": "1000", "forwarding": "l2", "vlan": "7"})
+
+        assert {"forwarding": "l2", "vlan": "7"} == cast("Device", testbed.device).options
+        assert "it sends no tags" == testbed.lacks_traffic("64B")
+        testbed.start_device({"flow_count": "1000"})
+        assert "" == testbed.lacks_traffic("64B")
+        testbed.use("64B")
+        assert 1000 == testbed.traffic.flow_count

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import ClassVar, cast
@@ -111,7 +112,7 @@ def test_every_trial_is_recorded_until_they_are_forgotten() -> None:
     measured.measure(2e5, 0.5)
     assert [1e5, 1e5, 2e5] == [trial.rate_pps for trial in measured.trials]
 
-    measured.forget()
+    measured.begin_test()
     measured.measure(3e5, 0.5)
 
     assert [3e5] == [trial.rate_pps for trial in measured.trials]
@@ -215,3 +216,14 @@ def test_mrr_is_what_came_back_while_it_was_sent() -> None:
     assert not result.invalid
     assert [2e5] * 20 == pytest.approx(result.samples, rel=1e-4)
     assert any(trial.sending_s > 1.01 for trial in result.trials)
+
+
+def test_rate_of_each_direction_is_compared_with_its_share() -> None:
+    trial = Trial(
+        rate_pps=1e6, duration_s=1.0, elapsed_s=1.0, sent=10**6, received=10**6, sending_s=1.0,
+        sent_each=(750_000, 250_000),
+    )  # fmt: skip
+
+    assert "" == off_rate(trial, 1e6, None, 0.001, (0.75, 0.25))
+    assert "150 % of the intended rate" in off_rate(trial, 1e6, None, 0.001)
+    assert "" == off_rate(replace(trial, sent_each=(10**6, 0)), 1e6, None, 0.001, (1.0, 0.0))

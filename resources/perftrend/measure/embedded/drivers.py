@@ -14,10 +14,19 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.embedded.frames import FrameProfile
+from perftrend.measure.embedded.frames import count_prepared_frames
 from perftrend.measure.embedded.generator import Count
-from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, check_options
+from perftrend.measure.interfaces import (
+    Counters,
+    Device,
+    DeviceAbilities,
+    Node,
+    TrafficGenerator,
+    Wiring,
+    check_options,
+)
 from perftrend.measure.program import replace_earlier
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.model import Trial
@@ -26,14 +35,18 @@ from perftrend.sandbox import confine_device
 _ANSWER_S = 10.0
 _LONGEST_FRAME = 1518
 """In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
+_MOST_BYTES = 64 << 20
+"""For the frames of both directions twice as much memory is needed, and further blocks for messages."""
+_SUPPORTS = "the embedded drivers support"
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """50,000 frames at once, more than any generator can send in that time."""
 _SUSTAINED_SHARE = 0.9
 """The generator sustains this fraction of the rate that it reaches in a flood."""
-_NUMBERS = {"acl_rules": range(10_001), "burst": range(1, 513)}
-_WORDS = {"forwarding": ("ip4", "l2"), "isolated": ("yes", "no")}
-_PROGRAM = ("program", "version", "isolated")
-"""Options that select the program, its version and its rights; all others are passed to the program."""
+_NUMBERS = {"burst": range(1, 513)}
+_WORDS = {"isolated": ("yes", "no")}
+_ABILITIES = DeviceAbilities("the embedded device", ("ip4", "l2"), acl_rules=("ip4",))
+_PASSED = ("acl_rules", "burst", "forwarding")
+"""Options that are passed to the program; others select the program and its rights."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 
 
@@ -96,16 +109,20 @@ class EmbeddedGenerator(TrafficGenerator):
             self._worker = None
 
     @override
-    def lacks(self, frame: str) -> str:
-        if max(FrameProfile.parse(frame).sizes) <= _LONGEST_FRAME:
-            return ""
-        return f"frame {frame!r}: the embedded drivers support frames of up to {_LONGEST_FRAME} bytes"
+    def lacks(self, traffic: TrafficProfile) -> str:
+        longest = max(traffic.frame.sizes)
+        if longest > _LONGEST_FRAME:
+            return f"frame {traffic.frame.name!r}: {_SUPPORTS} frames of up to {_LONGEST_FRAME} bytes"
+        if count_prepared_frames(traffic) * longest > _MOST_BYTES:
+            return f"flow_count={traffic.flow_count}: {_SUPPORTS} {_MOST_BYTES >> 20} MB of different frames"
+        return ""
 
     @override
-    def use(self, frame: str, *, bridged: bool) -> None:
-        if reason := self.lacks(frame):
+    def use(self, traffic: TrafficProfile) -> None:
+        if reason := self.lacks(traffic):
             raise errors.SettingsError(reason)
-        self._require_worker().request({"frame": frame, "bridged": bridged}, _ANSWER_S)
+        request = {"frame": traffic.frame.name, "options": traffic.options}
+        self._require_worker().request(request, _ANSWER_S)
 
     @override
     def highest_pps(self) -> float:
@@ -195,12 +212,16 @@ class EmbeddedDevice(Device):
             )
 
     @override
+    def lacks(self, options: Mapping[str, str]) -> str:
+        return _ABILITIES.lacks(options)
+
+    @override
     def start(self, options: Mapping[str, str]) -> None:
         self.check(options)
         self.stop()
         arguments = ["--ports", *self._wiring.device_ports, *_cpu(self._node)]
         for name, value in options.items():
-            if name not in _PROGRAM:
+            if name in _PASSED:
                 arguments += [f"--{name.replace('_', '-')}", value]
         command = python_module("perftrend.measure.embedded.router", arguments)
         if program := options.get("program"):

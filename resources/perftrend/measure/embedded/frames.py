@@ -1,148 +1,197 @@
-"""Test traffic: the contents of the frames, the sequence of their sizes, and the addresses of their hosts.
+"""The frames of the test traffic in memory, and the addresses of their hosts.
 
-Lengths are Ethernet lengths including the four bytes of the checksum, as in the usual names (64B, 1518B).
-The checksum itself is never in memory, so a 64-byte frame has 60 bytes there.
+The checksum of a frame is never in memory, so a 64-byte frame has 60 bytes there.
 
-The embedded testbeds have two hosts of the generator, one behind each port of the device.
+The generator has a host behind each port of the device, and there the other end of the device's tunnel, too.
 """
 
 from __future__ import annotations
 
-import re
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv6Network
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend import errors
-
-CHECKSUM_BYTES = 4
-FLOWS = 256
-"""Number of different destinations in each direction; every burst contains many of them."""
-
-_IMIX = (64, 570, 64, 64, 570, 64, 64, 570, 64, 1518, 64, 570)
-"""The simple IMIX: 64, 570 and 1518 bytes in the ratio 7:4:1, in an order that spreads the long frames."""
-
-SHORTEST, LONGEST = 64, 9000
-"""In bytes: the shortest Ethernet frame, and the longest frame that most devices accept."""
-_MOST_FRAMES = 24
-"""Frames in one round of a pattern: generators prepare whole rounds in memory."""
-_SIZE = re.compile(r"([0-9]{1,5})B")
-_PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
+from perftrend.measure.traffic import (
+    CHECKSUM_BYTES,
+    DEFAULT_FLOWS,
+    TRANSPORT_BYTES,
+    TUNNEL_BYTES,
+    TrafficProfile,
+)
 
 NETWORKS = (0x0A0A0000, 0x0A140000)
 """10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameProfile:
-    """A named sequence of frame sizes."""
-
-    name: str
-    sizes: tuple[int, ...]
-
-    @classmethod
-    def parse(cls, name: str) -> FrameProfile:
-        """Return the profile with this name.
-
-        :param name: ``64B``, or any other length from 64 to 9000 bytes; ``IMIX``; or a custom pattern of
-            lengths and counts, such as ``64x7+570x4+1518x1``.
-        :raises SettingsError: for any other name.
-        """
-        typed = name.upper()
-        if typed == "IMIX":
-            return cls(typed, _IMIX)
-        if size := _SIZE.fullmatch(typed):
-            return cls(typed, (_length(name, size[1]),))
-        if not _PATTERN.fullmatch(typed):
-            nearest = errors.nearest(name, ("64B", "1518B", "IMIX"))
-            raise errors.SettingsError(
-                f"frame {name!r} is unknown{nearest} Lengths are 64B to 9000B, patterns 64x7+570x4+1518x1"
-            )
-        shares = [part.split("X") for part in typed.split("+")]
-        counts = [(_length(name, size), int(count)) for size, count in shares]
-        total = sum(count for _, count in counts)
-        if not all(count for _, count in counts) or total > _MOST_FRAMES:
-            raise errors.SettingsError(
-                f"frame {name!r}: each length must occur at least once, and all at most {_MOST_FRAMES} times"
-            )
-        return cls(typed.replace("X", "x"), _spread(counts, total))
-
-    @property
-    def mean_bytes(self) -> float:
-        """Average frame length, including the checksum."""
-        return sum(self.sizes) / len(self.sizes)
-
-
-def _length(name: str, digits: str) -> int:
-    length = int(digits)
-    if not SHORTEST <= length <= LONGEST:
-        raise errors.SettingsError(f"frame {name!r}: a frame has from {SHORTEST} to {LONGEST} bytes")
-    return length
-
-
-def _spread(counts: list[tuple[int, int]], total: int) -> tuple[int, ...]:
-    """Return the lengths of one round, each spread as evenly as possible."""
-    places = [((number + 0.5) * total / count, length) for length, count in counts for number in range(count)]
-    return tuple(length for _, length in sorted(places))
-
-
-def count_prepared_frames(profile: FrameProfile) -> int:
-    """Return the number of frames that a generator prepares: whole rounds of the flows and of the sizes."""
-    rounds = len(profile.sizes)
-    return FLOWS * (len(_IMIX) if len(_IMIX) % rounds == 0 else rounds)
+IP6_NETWORKS = (IPv6Network("2001:db8:a::/48"), IPv6Network("2001:db8:14::/48"))
+TUNNEL_NETWORKS = (0xC6120000, 0xC6120100)
+"""198.18.0.0/24 and 198.18.1.0/24: the device is host 1 of each, and the other end of its tunnel host 2."""
+TUNNEL_IDS = (100, 101)
+"""The network identifier of the tunnel at each port."""
+TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
+"""The assigned UDP ports."""
+UDP_PORT = 1024
+"""Destination port of all frames, and source port of the first flow."""
+FIRST_HOST = 2
+_ETHERTYPES = {4: 0x0800, 6: 0x86DD}
+_PROTOCOLS = {"udp": 17, "tcp": 6}
+_DYNAMIC_PORTS = range(49_152, 65_536)
+_ROUNDS = 12
+"""Short patterns of sizes are prepared as often as IMIX, so that all need about as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameDirection:
-    """Source and destination addresses of the frames of one direction."""
+    """The addresses of the frames that are sent into a port, 0 or 1, of the generator."""
 
+    port: int
     source_mac: bytes
     destination_mac: bytes
-    source_network: int
-    """First address of 10.x.0.0/16 as a number; flow n has address first + 2 + n."""
-    destination_network: int
+
+
+def count_prepared_frames(traffic: TrafficProfile) -> int:
+    """Return the number of frames that a generator prepares: whole rounds of the flows and of the sizes."""
+    rounds = len(traffic.frame.sizes)
+    if traffic.flow_count > DEFAULT_FLOWS:
+        return math.lcm(traffic.flow_count, rounds)
+    return traffic.flow_count * (_ROUNDS if _ROUNDS % rounds == 0 else rounds)
 
 
 def build(
-    profile: FrameProfile, direction: FrameDirection, count: int
+    traffic: TrafficProfile, direction: FrameDirection, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Build ``count`` consecutive frames of a direction.
 
     :returns: the frames, shape (count, bytes), and their lengths in memory, shape (count,).
     """
-    sizes = np.resize(np.array(profile.sizes, dtype=np.uint64), count) - np.uint64(CHECKSUM_BYTES)
+    sizes = np.resize(np.array(traffic.frame.sizes, dtype=np.uint64), count) - np.uint64(CHECKSUM_BYTES)
     buffer = np.zeros((count, int(sizes.max())), dtype=np.uint8)
-    flow = np.arange(count, dtype=np.uint32) % FLOWS
-    _write_ethernet(buffer, direction)
-    _write_ip4(buffer, direction, flow, sizes)
-    _write_udp(buffer, sizes)
+    flow = np.arange(count, dtype=np.uint32) % traffic.flow_count
+    macs = (direction.destination_mac, direction.source_mac)
+    if traffic.tunnel == "none":
+        inner = _write_ethernet(buffer, macs, traffic.ip_version, traffic.vlan)
+    else:
+        outer = _write_ethernet(buffer, macs, 4, traffic.vlan)
+        inner = _write_tunnel(outer, sizes - _offset(buffer, outer), traffic.tunnel, direction.port, flow)
+        inner_macs = (host_mac(1 - direction.port), host_mac(direction.port))
+        inner = _write_ethernet(inner, inner_macs, traffic.ip_version)
+    _write_packet(inner, sizes - _offset(buffer, inner), traffic, direction.port, flow)
     return buffer, sizes
 
 
-def _write_ethernet(buffer: NDArray[np.uint8], direction: FrameDirection) -> None:
-    buffer[:, 0:6] = np.frombuffer(direction.destination_mac, np.uint8)
-    buffer[:, 6:12] = np.frombuffer(direction.source_mac, np.uint8)
-    buffer[:, 12:14] = (0x08, 0x00)
+def _offset(whole: NDArray[np.uint8], part: NDArray[np.uint8]) -> np.uint64:
+    """Return the length of the headers before a part of the frames."""
+    return np.uint64(whole.shape[1] - part.shape[1])
+
+
+def _write_ethernet(
+    buffer: NDArray[np.uint8], macs: Sequence[bytes], ip_version: int, vlan: int = 0
+) -> NDArray[np.uint8]:
+    """Write the header and return the rest of the frames.
+
+    :param macs: the destination and the source.
+    """
+    for number, mac in enumerate(macs):
+        buffer[:, 6 * number : 6 * number + 6] = np.frombuffer(mac, np.uint8)
+    types = [0x8100, vlan, _ETHERTYPES[ip_version]] if vlan else [_ETHERTYPES[ip_version]]
+    _put(buffer, 12, np.tile(np.array(types, dtype=np.uint16), (len(buffer), 1)), 2)
+    return buffer[:, 12 + 2 * len(types) :]
+
+
+def _write_tunnel(
+    buffer: NDArray[np.uint8],
+    lengths: NDArray[np.uint64],
+    tunnel: str,
+    port: int,
+    flow: NDArray[np.uint32],
+) -> NDArray[np.uint8]:
+    """Write the headers of a tunnel from the host to the device, and return the frames in it."""
+    network = TUNNEL_NETWORKS[port]
+    addresses = np.array([[network + 2, network + 1]], dtype=np.uint32).repeat(len(buffer), axis=0)
+    _write_ip4(buffer, lengths, addresses, _PROTOCOLS["udp"])
+    # As real ends do it, so that devices spread the flows over their queues (RFC 7348, section 5).
+    source = _DYNAMIC_PORTS.start + flow % len(_DYNAMIC_PORTS)
+    _write_ports(buffer[:, 20:], source, TUNNEL_PORTS[tunnel])
+    _put(buffer, 24, lengths - np.uint64(20), 2)
+    # The UDP checksum stays zero, which means that it is not used.
+    if tunnel == "vxlan":
+        buffer[:, 28] = 0x08
+    else:
+        buffer[:, 30:32] = (0x65, 0x58)
+    _put(buffer, 32, np.full(len(buffer), TUNNEL_IDS[port] << 8), 4)
+    return buffer[:, TUNNEL_BYTES:]
+
+
+def _write_packet(
+    buffer: NDArray[np.uint8],
+    lengths: NDArray[np.uint64],
+    traffic: TrafficProfile,
+    port: int,
+    flow: NDArray[np.uint32],
+) -> None:
+    """Write the headers of IP and of the transport protocol."""
+    hosts = (flow % traffic.hosts + FIRST_HOST).astype(np.uint32)
+    protocol = _PROTOCOLS[traffic.protocol]
+    if traffic.ip_version == 4:  # noqa: PLR2004
+        _write_ip4(buffer, lengths, hosts[:, None] + np.array(_pair(NETWORKS, port), np.uint32), protocol)
+        addresses, transport, lengths = buffer[:, 12:20], buffer[:, 20:], lengths - np.uint64(20)
+    else:
+        _write_ip6(buffer, lengths, hosts, port, protocol)
+        addresses, transport, lengths = buffer[:, 8:40], buffer[:, 40:], lengths - np.uint64(40)
+    _write_ports(transport, UDP_PORT + flow % traffic.ports, UDP_PORT)
+    if traffic.protocol == "udp":
+        _put(transport, 4, lengths, 2)
+        if traffic.ip_version == 4:  # noqa: PLR2004
+            return  # The checksum stays zero, which means that it is not used (RFC 768).
+        checksum = 6
+    else:
+        transport[:, 12:14] = (0x50, 0x10)  # a header of 20 bytes, and an acknowledgement
+        checksum = 16
+    # All data are zero.
+    header = transport[:, : TRANSPORT_BYTES[traffic.protocol]]
+    total = _sum_words(addresses) + _sum_words(header) + lengths + np.uint64(protocol)
+    _put(transport, checksum, _fold(total), 2)
+
+
+def _pair(networks: Sequence[int], port: int) -> tuple[int, int]:
+    """Return the networks of the source and of the destination."""
+    return networks[port], networks[1 - port]
 
 
 def _write_ip4(
-    buffer: NDArray[np.uint8], direction: FrameDirection, flow: NDArray[np.uint32], sizes: NDArray[np.uint64]
+    buffer: NDArray[np.uint8], lengths: NDArray[np.uint64], addresses: NDArray[np.uint32], protocol: int
 ) -> None:
-    buffer[:, 14] = 0x45
-    _put(buffer, 16, sizes - 14, 2)
-    buffer[:, 22] = 64  # time to live
-    buffer[:, 23] = 17  # UDP
-    _put(buffer, 26, flow + (direction.source_network + 2), 4)
-    _put(buffer, 30, flow + (direction.destination_network + 2), 4)
-    _put(buffer, 24, ip4_checksum(buffer[:, 14:34]), 2)
+    """Write IPv4 headers; the addresses, shape (n, 2), are the source and the destination."""
+    buffer[:, 0] = 0x45
+    _put(buffer, 2, lengths, 2)
+    buffer[:, 8] = 64  # time to live
+    buffer[:, 9] = protocol
+    _put(buffer, 12, addresses, 4)
+    _put(buffer, 10, ip4_checksum(buffer[:, :20]), 2)
 
 
-def _write_udp(buffer: NDArray[np.uint8], sizes: NDArray[np.uint64]) -> None:
-    _put(buffer, 34, np.full(len(buffer), 1024), 2)
-    _put(buffer, 36, np.full(len(buffer), 1024), 2)
-    _put(buffer, 38, sizes - 34, 2)
-    # The UDP checksum stays zero, which means that it is not used (RFC 768).
+def _write_ip6(
+    buffer: NDArray[np.uint8],
+    lengths: NDArray[np.uint64],
+    hosts: NDArray[np.uint32],
+    port: int,
+    protocol: int,
+) -> None:
+    """Write IPv6 headers; the host is the last part of both addresses."""
+    buffer[:, 0] = 0x60
+    _put(buffer, 4, lengths - np.uint64(40), 2)
+    buffer[:, 6] = protocol
+    buffer[:, 7] = 64  # hop limit
+    for offset, network in ((8, IP6_NETWORKS[port]), (24, IP6_NETWORKS[1 - port])):
+        buffer[:, offset : offset + 16] = np.frombuffer(network.network_address.packed, np.uint8)
+        _put(buffer, offset + 12, hosts, 4)
+
+
+def _write_ports(buffer: NDArray[np.uint8], source: NDArray[np.generic], destination: int) -> None:
+    _put(buffer, 0, source, 2)
+    _put(buffer, 2, np.full(len(buffer), destination), 2)
 
 
 def ip4_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -151,17 +200,26 @@ def ip4_checksum(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
     :param headers: shape (n, 20).
     :returns: shape (n,).
     """
-    words = headers[:, 0::2].astype(np.uint32) * 256 + headers[:, 1::2]
-    total: NDArray[np.uint32] = words.sum(axis=1, dtype=np.uint32)
+    return _fold(_sum_words(headers)).astype(np.uint32)
+
+
+def _sum_words(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the sum of the 16-bit words of each row."""
+    total: NDArray[np.uint64] = (data[:, 0::2].astype(np.uint64) * 256 + data[:, 1::2]).sum(axis=1)
+    return total
+
+
+def _fold(total: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the complement of the ones' complement sums."""
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
-    return ~total & np.uint32(0xFFFF)
+    return ~total & np.uint64(0xFFFF)
 
 
 def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], size: int) -> None:
-    """Write numbers in network byte order at an offset of every frame."""
-    order = np.ascontiguousarray(values.astype(f">u{size}"))
-    buffer[:, offset : offset + size] = order.view(np.uint8).reshape(-1, size)
+    """Write numbers in network byte order at an offset of every frame; shape (n,), or (n, k) for several."""
+    order = np.ascontiguousarray(values.astype(f">u{size}")).view(np.uint8).reshape(len(buffer), -1)
+    buffer[:, offset : offset + order.shape[1]] = order
 
 
 def host_mac(port: int) -> bytes:
@@ -183,12 +241,8 @@ def generator_mac(port: int) -> bytes:
     return bytes((0x02, 0, 0, 0, 0x0C, port))
 
 
-def frame_direction(port: int, *, bridged: bool) -> FrameDirection:
+def frame_direction(port: int, traffic: TrafficProfile) -> FrameDirection:
     """Return the addresses of the traffic that the generator sends into a port, towards the other."""
-    other = 1 - port
     return FrameDirection(
-        source_mac=host_mac(port),
-        destination_mac=host_mac(other) if bridged else device_mac(port),
-        source_network=NETWORKS[port],
-        destination_network=NETWORKS[other],
+        port, host_mac(port), device_mac(port) if traffic.is_for_device else host_mac(1 - port)
     )

@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass
 
 from typing_extensions import override
 
-from perftrend.measure.embedded.frames import FrameProfile, build, count_prepared_frames, frame_direction
+from perftrend.measure.embedded.frames import build, count_prepared_frames, frame_direction
 from perftrend.measure.embedded.ports import GeneratorPort, generator_port
+from perftrend.measure.traffic import TrafficProfile
 
 _BATCH = 64
 CATCH_UP_S = 0.005
@@ -101,10 +102,10 @@ class SentFrames:
 
 
 class Sender(ABC):
-    """Sends test traffic into two ports, half of it in each direction, and counts the frames that return."""
+    """Sends test traffic into two ports, and counts the frames that return."""
 
     @abstractmethod
-    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
+    def use(self, traffic: TrafficProfile) -> None:
         """Prepare the frames to send."""
 
     @abstractmethod
@@ -123,14 +124,14 @@ class Sender(ABC):
 class FrameStream:
     """The frames sent into one port, in a repeating sequence."""
 
-    def __init__(self, port: GeneratorPort, number: int, profile: FrameProfile, *, bridged: bool) -> None:
+    def __init__(self, port: GeneratorPort, number: int, traffic: TrafficProfile) -> None:
         self.port = port
         self.sent = 0
         self.left = 0
         self.refused = 0
         self._next = 0
-        self._prepared = count_prepared_frames(profile)
-        port.prepare(*build(profile, frame_direction(number, bridged=bridged), self._prepared))
+        self._prepared = count_prepared_frames(traffic)
+        port.prepare(*build(traffic, frame_direction(number, traffic), self._prepared))
 
     def plan(self, count: int) -> None:
         """Begin a trial of ``count`` frames."""
@@ -154,16 +155,15 @@ class SocketSender(Sender):
         self._streams: list[FrameStream] = []
 
     @override
-    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
-        self._streams = [
-            FrameStream(port, number, profile, bridged=bridged) for number, port in enumerate(self._ports)
-        ]
+    def use(self, traffic: TrafficProfile) -> None:
+        self._split = traffic.split
+        self._streams = [FrameStream(port, number, traffic) for number, port in enumerate(self._ports)]
 
     @override
     def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
         first, second = self._streams
-        first.plan(planned - planned // 2)
-        second.plan(planned // 2)
+        for stream, count in zip(self._streams, self._split(planned), strict=True):
+            stream.plan(count)
         clock = time.perf_counter
         catch_up = max(1, int(rate_pps * CATCH_UP_S))
         sent = 0
@@ -258,17 +258,17 @@ class Generator:
 def serve(sender: Sender) -> None:
     """Respond to requests until standard input ends.
 
-    A request is ``{"frame": NAME, "bridged": BOOL}``, which selects the traffic, or
-    ``{"rate_pps": …, "duration_s": …, "fail_above": …}``, whose response is a :class:`Count`.
+    A request is ``{"frame": NAME, "options": {…}}``, which selects the traffic by the arguments of
+    :meth:`TrafficProfile.parse`, or ``{"rate_pps": …, "duration_s": …, "fail_above": …}``, whose response is
+    a :class:`Count`.
     """
     generator = Generator(sender)
     _answer({"ready": os.getpid()})
     for line in sys.stdin:
         request = json.loads(line)
         if "frame" in request:
-            profile = FrameProfile.parse(request["frame"])
-            sender.use(profile, bridged=request["bridged"])
-            _answer({"frame": profile.name})
+            sender.use(TrafficProfile.parse(request["frame"], request["options"]))
+            _answer({"frame": request["frame"]})
         else:
             _answer(asdict(generator.trial(**request)))
     sender.close()

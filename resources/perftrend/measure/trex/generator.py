@@ -13,8 +13,9 @@ from typing_extensions import override
 
 from perftrend import command_to_install
 from perftrend.errors import SettingsError, TestbedError, nearest
-from perftrend.measure.embedded.frames import NETWORKS, FrameDirection, FrameProfile
+from perftrend.measure.embedded.frames import FrameDirection
 from perftrend.measure.interfaces import Counters, Node, TrafficGenerator, Wiring
+from perftrend.measure.traffic import FrameProfile, TrafficProfile
 from perftrend.measure.trex.streams import PortTraffic
 from perftrend.model import Trial
 
@@ -26,6 +27,7 @@ REQUEST_PORT, PUBLISHER_PORT = 4501, 4500
 _DEFAULTS = {"ports": "0,1", "force": "no", "core_mask": "", "latency": "no"}
 _PORTS = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 _MASK = re.compile(r"(0x[0-9a-f]{1,16})?")
+_SENDS = "perftrend sends UDP over IPv4 with 256 flows by TRex, without tags"
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 _LINK_S = 10.0
@@ -53,8 +55,7 @@ class TrexGenerator(TrafficGenerator):
         self.measures_latency = self._options["latency"] == "yes"
         self._connection = contextlib.ExitStack()
         self._session: TrexSession | None = None
-        self._profile = FrameProfile.parse("64B")
-        self._bridged = False
+        self._traffic = TrafficProfile(FrameProfile.parse("64B"))
 
     @override
     def open(self) -> None:
@@ -85,9 +86,13 @@ class TrexGenerator(TrafficGenerator):
         self._connection.close()
 
     @override
-    def use(self, frame: str, *, bridged: bool) -> None:
-        self._profile = FrameProfile.parse(frame)
-        self._bridged = bridged
+    def lacks(self, traffic: TrafficProfile) -> str:
+        plain = TrafficProfile(traffic.frame, traffic.forwarding, forward_percent=traffic.forward_percent)
+        return "" if traffic == plain and traffic.ip_version == 4 else _SENDS  # noqa: PLR2004
+
+    @override
+    def use(self, traffic: TrafficProfile) -> None:
+        self._traffic = traffic
         self._directions(self._connect())
 
     @override
@@ -97,7 +102,7 @@ class TrexGenerator(TrafficGenerator):
 
     def _line_rate_pps(self, ports: Sequence[PortStatus]) -> float:
         bytes_per_s = sum(port.speed_bits_per_s for port in ports) / 8
-        return bytes_per_s / (self._profile.mean_bytes + _PREAMBLE_AND_GAP)
+        return bytes_per_s / (self._traffic.frame.mean_bytes + _PREAMBLE_AND_GAP)
 
     @override
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
@@ -143,16 +148,17 @@ class TrexGenerator(TrafficGenerator):
         return int(self._options["core_mask"], 16) if self._options["core_mask"] else None
 
     def _load(self, session: TrexSession, planned: int, duration_s: float) -> tuple[list[int], list[int]]:
-        """Load half of the frames into each port.
+        """Load the frames into the ports.
 
         :returns: the packet groups that latency is measured with, and the ports that have frames to send.
         """
         directions = self._directions(session)
         groups = list(range(1, 1 + len(directions))) if self.measures_latency else []
-        halves = (planned - planned // 2, planned // 2)
         streams = [
-            PortTraffic(self._profile, direction, groups[place] if groups else None).burst(half, duration_s)
-            for place, (direction, half) in enumerate(zip(directions, halves, strict=True))
+            PortTraffic(self._traffic, direction, groups[place] if groups else None).burst(count, duration_s)
+            for place, (direction, count) in enumerate(
+                zip(directions, self._traffic.split(planned), strict=True)
+            )
         ]
         session.load(streams)
         return groups, [port for port, own in zip(session.ports, streams, strict=True) if own]
@@ -168,19 +174,14 @@ class TrexGenerator(TrafficGenerator):
                 "TRex needs two links between generator and device (links in the testbed's file)"
             )
         sources = [link.generator.mac or mac for link, mac in zip(links, session.hardware_macs, strict=True)]
-        destinations = sources[::-1] if self._bridged else [link.device.mac for link in links]
+        destinations = [link.device.mac for link in links] if self._traffic.is_for_device else sources[::-1]
         for place, mac in enumerate(destinations):
             if not _MAC.fullmatch(mac):
                 raise SettingsError(
                     f"link {place + 1} has no MAC address of the device's port (links in the testbed's file)"
                 )
         return [
-            FrameDirection(
-                source_mac=_bytes(source),
-                destination_mac=_bytes(destination),
-                source_network=NETWORKS[place],
-                destination_network=NETWORKS[1 - place],
-            )
+            FrameDirection(place, _bytes(source), _bytes(destination))
             for place, (source, destination) in enumerate(zip(sources, destinations, strict=True))
         ]
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
-from perftrend.measure.embedded.frames import FLOWS, FrameDirection, FrameProfile, build
+from perftrend.measure.embedded.frames import FIRST_HOST, FrameDirection, build
+from perftrend.measure.traffic import DEFAULT_FLOWS, FrameProfile, TrafficProfile
 
 Stream: TypeAlias = Mapping[str, Any]
 """A stream in the form of the interface."""
@@ -27,21 +28,20 @@ _SOURCE_AND_DESTINATION_MAC_OF_PACKET = 0b011
 _ETHERNET_BYTES = 14
 _SOURCE, _DESTINATION = 26, 30
 """Offsets of the IPv4 addresses in the frame."""
-_FIRST_HOST = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PortTraffic:
     """The traffic that is sent into one port."""
 
-    profile: FrameProfile
+    traffic: TrafficProfile
     direction: FrameDirection
     latency_group: int | None = None
     """The number of the packet group that latency is measured with; None to measure none."""
 
     def burst(self, count: int, duration_s: float) -> list[Stream]:
         """Return streams of ``count`` frames together, which are sent in ``duration_s``."""
-        lengths = sorted(Counter(self.profile.sizes).items())
+        lengths = sorted(Counter(self.traffic.frame.sizes).items())
         counts = split(count, [share for _, share in lengths])
         parts: list[tuple[int, int, int | None]] = [
             (length, number, None) for (length, _), number in zip(lengths, counts, strict=True)
@@ -65,7 +65,8 @@ class PortTraffic:
     def _stream(
         self, length: int, count: int, rate_pps: float, group: int | None, *, start_s: float
     ) -> Stream:
-        frames, sizes = build(FrameProfile(f"{length}B", (length,)), self.direction, 1)
+        traffic = replace(self.traffic, frame=FrameProfile(f"{length}B", (length,)))
+        frames, sizes = build(traffic, self.direction, 1)
         statistics = {"enabled": True, "stream_id": group, "rule_type": "latency"}
         return {
             "enabled": True,
@@ -104,9 +105,9 @@ def _flow_program() -> list[dict[str, Any]]:
         "name": "flow",
         "size": 2,
         "op": "inc",
-        "init_value": _FIRST_HOST,
-        "min_value": _FIRST_HOST,
-        "max_value": _FIRST_HOST + FLOWS - 1,
+        "init_value": FIRST_HOST,
+        "min_value": FIRST_HOST,
+        "max_value": FIRST_HOST + DEFAULT_FLOWS - 1,
         "step": 1,
     }
     # The networks have prefixes of 16 bits, so a host is the second half of an address.

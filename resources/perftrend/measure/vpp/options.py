@@ -15,13 +15,11 @@ from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import Port, check_options
 
 _NUMBERS = {
-    "acl_rules": range(10_001),
     "buffers": range(1_024, 10_000_001),
     "main_core": range(1_024),
-    "routes": range(2_000_001),
     "workers": range(65),
 }
-_WORDS = {"forwarding": ("ip4", "ip6", "l2", "l2xc"), "hugepages": ("yes", "no")}
+_WORDS = {"hugepages": ("yes", "no")}
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
 _TEXTS = {
     "api_dir": (_PATH, "an absolute path"),

@@ -10,7 +10,9 @@ from typing_extensions import override
 from perftrend import console, errors
 from perftrend.measure.embedded.drivers import EmbeddedGenerator, embedded_version
 from perftrend.measure.interfaces import Node, Wiring
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.xdp.generator import HEADER_BYTES, MOST_FRAMES, count_frames
 
 
 class XdpGenerator(EmbeddedGenerator):
@@ -44,6 +46,12 @@ class XdpGenerator(EmbeddedGenerator):
                 f"the generator xdp cannot be used here ({self.fallback}); sending through sockets instead"
             )
             super().open()
+
+    @override
+    def lacks(self, traffic: TrafficProfile) -> str:
+        if traffic.header_bytes > HEADER_BYTES or count_frames(traffic) > MOST_FRAMES:
+            return "the generator xdp sends UDP over IPv4 without tags, and up to 6,144 different frames"
+        return super().lacks(traffic)
 
     def _enable_napi(self) -> None:
         """Make the device's ports accept XDP frames. :raises TestbedError: if they cannot."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.embedded.frames import FLOWS, FrameProfile, build, frame_direction
+from perftrend.measure.embedded.frames import build, frame_direction
 from perftrend.measure.embedded.generator import (
     CATCH_UP_S,
     COUNT_EVERY_S,
@@ -32,14 +32,15 @@ from perftrend.measure.embedded.generator import (
     serve,
 )
 from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
+from perftrend.measure.traffic import FrameProfile, TrafficProfile
 from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
 
-_HEADER_BYTES = 42
-_MOST_FRAMES = 256 * 24
+HEADER_BYTES = 42
+MOST_FRAMES = 256 * 24
 _UNITS_PER_S = 1e9 * 2**20
 """Times in the program have 20 bits for fractions of a nanosecond."""
 _PORT = np.dtype([("interface", "u4"), ("next", "u4"), ("left", "u8"), ("sent", "u8")])
-_FRAME = np.dtype([("header", "u1", _HEADER_BYTES), ("length", "u2"), ("unused", "u4")])
+_FRAME = np.dtype([("header", "u1", HEADER_BYTES), ("length", "u2"), ("unused", "u4")])
 PACER = np.dtype(
     [
         ("period", "u8"),
@@ -53,7 +54,7 @@ PACER = np.dtype(
         ("due", "u8"),
         ("owed", "u8"),
         ("port", _PORT, 2),
-        ("frame", _FRAME, (2, _MOST_FRAMES)),
+        ("frame", _FRAME, (2, MOST_FRAMES)),
     ]
 )
 """``struct pacer`` of ``pacer.bpf.c``, which explains the fields."""
@@ -61,6 +62,11 @@ PACER = np.dtype(
 _LOOK_AGAIN_S = 0.001
 _DELIVERED_S = 1.0
 """Time in which a port hands over the frames in its queue, however busy the device is."""
+
+
+def count_frames(traffic: TrafficProfile) -> int:
+    """Return the number of different frames; the program has room for :data:`MOST_FRAMES`."""
+    return math.lcm(traffic.flow_count, len(traffic.frame.sizes))
 
 
 class XdpSender(Sender):
@@ -84,16 +90,17 @@ class XdpSender(Sender):
 
     def _probe(self) -> None:
         """Send a frame into each port, as evidence that the kernel supports all that is needed."""
-        self.use(FrameProfile.parse("64B"), bridged=False)
+        self.use(TrafficProfile(FrameProfile.parse("64B")))
         self.send(2, 1e6, None)
 
     @override
-    def use(self, profile: FrameProfile, *, bridged: bool) -> None:
-        count = math.lcm(FLOWS, len(profile.sizes))
+    def use(self, traffic: TrafficProfile) -> None:
+        self._traffic = traffic
+        count = count_frames(traffic)
         for port in range(2):
-            frames, lengths = build(profile, frame_direction(port, bridged=bridged), count)
+            frames, lengths = build(traffic, frame_direction(port, traffic), count)
             prepared = self._pacer["frame"][0, port, :count]
-            prepared["header"] = frames[:, :_HEADER_BYTES]
+            prepared["header"] = frames[:, :HEADER_BYTES]
             prepared["length"] = lengths
         self._pacer["port"]["next"] = 0
         self._pacer["frames"] = count
@@ -108,7 +115,7 @@ class XdpSender(Sender):
         for name in ("start", "end", "now", "due", "owed"):
             self._pacer[name] = 0
         self._pacer["port"]["sent"] = 0
-        self._pacer["port"]["left"] = [planned - planned // 2, planned // 2]
+        self._pacer["port"]["left"] = self._traffic.split(planned)
         before = self._count()
         self._run(overdue)
         sending_ns = int(self._pacer["end"][0]) - int(self._pacer["start"][0])

@@ -14,6 +14,7 @@ from perftrend.measure.embedded import drivers
 from perftrend.measure.embedded.drivers import EmbeddedDevice, EmbeddedGenerator, embedded_version
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Node
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import Loopback
 
 HOSTILE = [
@@ -104,7 +105,7 @@ def test_options_of_the_device_are_taken(device: EmbeddedDevice, options: dict[s
     [
         ({"acl_rulez": "1"}, "no option 'acl_rulez'; did you mean 'acl_rules'"),
         ({"cpu": "1"}, "no option 'cpu'"),
-        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, l2"),
+        ({"forwarding": "l3"}, "forwarding='l3'; known are ip4, ip6, l2, l2xc"),
         ({"acl_rules": "10001"}, "acl_rules='10001': write a number from 0 to 10000"),
         ({"burst": "0"}, "burst='0': write a number from 1 to 512"),
     ],
@@ -250,7 +251,7 @@ def test_unknown_option_of_the_generator_is_named() -> None:
 
 def test_generator_that_is_not_open_says_so() -> None:
     with pytest.raises(TestbedError, match="open the testbed first"):
-        EmbeddedGenerator(Loopback(), Node(), {}).use("64B", bridged=False)
+        EmbeddedGenerator(Loopback(), Node(), {}).use(TrafficProfile.parse("64B", {}))
 
 
 def test_trial_is_told_as_it_was_counted(generator: EmbeddedGenerator) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.measure.embedded.frames import FrameDirection, FrameProfile, build
+from perftrend.measure.embedded.frames import build, frame_direction
 from perftrend.measure.embedded.ports import DevicePort
 from perftrend.measure.embedded.router import Bridge, Burst, Forwarding, Ip4Router
+from perftrend.measure.traffic import TrafficProfile
 
 OFFSET = 2
 NETWORK = 0x0A140000
@@ -99,9 +100,8 @@ def test_routed_frame_gets_new_addresses_and_keeps_all_behind_its_header() -> No
 
 def test_generators_frames_are_all_forwarded() -> None:
     """Behind 60 rules too, of which none may match the traffic."""
-    frames, lengths = build(
-        FrameProfile.parse("IMIX"), FrameDirection(bytes(6), bytes(6), 0x0A0A0000, NETWORK), 512
-    )
+    traffic = TrafficProfile.parse("IMIX", {})
+    frames, lengths = build(traffic, frame_direction(0, traffic), 512)
     buffer = Buffer(
         [one.tobytes()[: min(60, int(length))] for one, length in zip(frames, lengths, strict=True)]
     )

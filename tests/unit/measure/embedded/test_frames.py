@@ -7,19 +7,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from perftrend.errors import SettingsError
 from perftrend.measure.embedded import frames as addresses
 from perftrend.measure.embedded.frames import (
-    FLOWS,
-    FrameDirection,
-    FrameProfile,
     build,
     count_prepared_frames,
     ip4_checksum,
 )
+from perftrend.measure.traffic import DEFAULT_FLOWS, FrameProfile, TrafficProfile
 
 PROFILES = ["64B", "65B", "1518B", "9000B", "IMIX", "64x3+9000x1"]
+
+
+def built(frame: str, port: int, count: int, **options: str) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    traffic = TrafficProfile.parse(frame, options)
+    return build(traffic, addresses.frame_direction(port, traffic), count)
 
 
 def folded(header: bytes) -> int:
@@ -31,57 +34,13 @@ def folded(header: bytes) -> int:
     return total
 
 
-@pytest.mark.parametrize(("name", "mean"), [
-    ("64B", 64), ("128b", 128), ("1518B", 1518), ("9000B", 9000), ("imix", 4246 / 12),
-    ("64x7+570x4+1518x1", 4246 / 12), ("64X1+9000x1", 4532),
-])  # fmt: skip
-def test_profile_has_the_mean_that_its_name_promises(name: str, mean: float) -> None:
-    assert mean == pytest.approx(FrameProfile.parse(name).mean_bytes)
-
-
-def test_imix_is_seven_to_four_to_one() -> None:
-    assert Counter({64: 7, 570: 4, 1518: 1}) == Counter(FrameProfile.parse("IMIX").sizes)
-
-
-@pytest.mark.parametrize(("wrong", "meant"), [("64", "64B"), ("1518b ", "1518B"), ("IMX", "IMIX")])
-def test_unknown_profile_names_the_nearest(wrong: str, meant: str) -> None:
-    with pytest.raises(SettingsError, match=f"frame '{wrong}' is unknown; did you mean '{meant}'"):
-        FrameProfile.parse(wrong)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ("63B", "'63B': a frame has from 64 to 9000 bytes"),
-        ("9001B", "'9001B': a frame has from 64 to 9000 bytes"),
-        ("99999B", "a frame has from 64 to 9000 bytes"),
-        ("64x0+70x1", "each length must occur at least once, and all at most 24 times"),
-        ("64x20+70x5", "all at most 24 times"),
-        ("64x7+20x1", "a frame has from 64 to 9000 bytes"),
-        ("64x7", "is unknown"),
-        ("64x7+", "is unknown"),
-        ("", "is unknown"),
-        ("64B\n", "is unknown"),
-    ],
-)
-def test_frame_that_cannot_be_is_refused(wrong: str, told: str) -> None:
-    with pytest.raises(SettingsError, match="frame ") as refused:
-        FrameProfile.parse(wrong)
-    assert told in str(refused.value)
-
-
-def test_pattern_is_spread_over_its_round() -> None:
-    assert (64, 1518, 64, 64, 1518, 64) == FrameProfile.parse("64x4+1518x2").sizes
-    assert "64x4+1518x2" == FrameProfile.parse("64X4+1518X2").name
-
-
 @pytest.mark.parametrize("name", [*PROFILES, "64x6+65x1", "64x23+1518x1"])
 def test_whole_rounds_are_prepared(name: str) -> None:
     profile = FrameProfile.parse(name)
-    count = count_prepared_frames(profile)
+    count = count_prepared_frames(TrafficProfile(profile))
 
-    assert 0 == count % FLOWS == count % len(profile.sizes)
-    assert count <= 24 * FLOWS
+    assert 0 == count % DEFAULT_FLOWS == count % len(profile.sizes)
+    assert count <= 24 * DEFAULT_FLOWS
 
 
 @given(st.binary(min_size=20, max_size=20))
@@ -93,16 +52,9 @@ def test_checksum_makes_any_header_add_up(header: bytes) -> None:
     assert 0xFFFF == folded(blank[:10] + struct.pack(">H", checksum) + blank[12:])
 
 
-@given(
-    st.sampled_from(PROFILES),
-    st.integers(1, 600),
-    st.integers(0, 2**32 - 300),
-    st.integers(0, 2**32 - 300),
-)
-def test_every_frame_has_a_right_header(name: str, count: int, source: int, destination: int) -> None:
-    direction = FrameDirection(bytes(6), bytes(6), source, destination)
-
-    frames, lengths = build(FrameProfile.parse(name), direction, count)
+@given(st.sampled_from(PROFILES), st.integers(1, 600), st.integers(0, 1))
+def test_every_frame_has_a_right_header(name: str, count: int, port: int) -> None:
+    frames, lengths = built(name, port, count)
 
     for frame, length in zip(frames, lengths.tolist(), strict=True):
         raw = frame.tobytes()
@@ -114,13 +66,13 @@ def test_every_frame_has_a_right_header(name: str, count: int, source: int, dest
 def test_lengths_follow_the_profile_without_the_checksum(name: str) -> None:
     profile = FrameProfile.parse(name)
 
-    _, lengths = build(profile, addresses.frame_direction(0, bridged=False), 3 * len(profile.sizes))
+    _, lengths = built(name, 0, 3 * len(profile.sizes))
 
     assert [size - 4 for size in profile.sizes] * 3 == lengths.tolist()
 
 
 def test_a_direction_has_256_flows() -> None:
-    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(0, bridged=False), 1024)
+    frames, _ = built("64B", 0, 1024)
 
     flows = Counter((frame[26:30].tobytes(), frame[30:34].tobytes()) for frame in frames)
 
@@ -129,7 +81,7 @@ def test_a_direction_has_256_flows() -> None:
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> None:
-    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(port, bridged=False), 4)
+    frames, _ = built("64B", port, 4)
 
     raw = frames[0].tobytes()
     assert addresses.device_mac(port) + addresses.host_mac(port) == raw[:12]
@@ -139,6 +91,90 @@ def test_routed_frames_go_to_the_device_and_to_the_other_network(port: int) -> N
 
 @pytest.mark.parametrize("port", [0, 1])
 def test_bridged_frames_go_straight_to_the_other_host(port: int) -> None:
-    frames, _ = build(FrameProfile.parse("64B"), addresses.frame_direction(port, bridged=True), 4)
+    frames, _ = built("64B", port, 4, forwarding="l2")
 
     assert addresses.host_mac(1 - port) + addresses.host_mac(port) == frames[0].tobytes()[:12]
+
+
+def transport_sum(packet: bytes) -> int:
+    """Add up the pseudo-header and the rest of an IP packet (RFC 9293, RFC 8200)."""
+    if packet[0] >> 4 == 4:
+        addresses, protocol, data = packet[12:20], packet[9], packet[20:]
+    else:
+        addresses, protocol, data = packet[8:40], packet[6], packet[40:]
+    even = data + b"\0" * (len(data) % 2)
+    return folded(addresses + struct.pack(">IHH", len(data), 0, protocol) + even)
+
+
+@pytest.mark.parametrize("frame", ["78B", "79B", "1518B", "78x3+1000x1"])
+@pytest.mark.parametrize("port", [0, 1])
+@pytest.mark.parametrize("protocol", ["udp", "tcp"])
+def test_ip6_frame_has_right_headers(frame: str, port: int, protocol: str) -> None:
+    frames, lengths = built(frame, port, 300, forwarding="ip6", protocol=protocol)
+
+    for row, length in zip(frames, lengths.tolist(), strict=True):
+        raw = row.tobytes()[:length]
+        assert 0x86DD == int.from_bytes(raw[12:14], "big")
+        assert length - 54 == int.from_bytes(raw[18:20], "big")
+        assert addresses.IP6_NETWORKS[port].network_address.packed[:12] == raw[22:34]
+        assert addresses.IP6_NETWORKS[1 - port].network_address.packed[:12] == raw[38:50]
+        assert raw[34:38] == raw[50:54]
+        assert 0xFFFF == transport_sum(raw[14:])
+
+
+@pytest.mark.parametrize("frame", ["64B", "65B", "IMIX"])
+def test_tcp_frame_has_a_right_checksum(frame: str) -> None:
+    frames, lengths = built(frame, 0, 300, protocol="tcp")
+
+    for row, length in zip(frames, lengths.tolist(), strict=True):
+        raw = row.tobytes()[:length]
+        assert (6, 0x50, 0x10) == (raw[23], raw[46], raw[47])
+        assert 0xFFFF == folded(raw[14:34])
+        assert 0xFFFF == transport_sum(raw[14:])
+
+
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2"])
+def test_tag_precedes_the_same_packet(forwarding: str) -> None:
+    frames, _ = built("128B", 1, 20, forwarding=forwarding)
+    tagged, lengths = built("132B", 1, 20, forwarding=forwarding, vlan="100")
+
+    assert {128} == set(lengths.tolist())
+    assert b"\x81\0\0\x64" == tagged[0, 12:16].tobytes()
+    assert frames[:, :12].tolist() == tagged[:, :12].tolist()
+    assert frames[:, 12:].tolist() == tagged[:, 16:].tolist()
+
+
+@pytest.mark.parametrize(("tunnel", "header"), [
+    ("vxlan", b"\x08\0\0\0\0\0\x65\0"), ("geneve", b"\0\0\x65\x58\0\0\x65\0"),
+])  # fmt: skip
+@pytest.mark.parametrize("tag", [0, 7])
+def test_tunnel_goes_to_the_device_and_has_the_bridged_frame_in_it(
+    tunnel: str, header: bytes, tag: int
+) -> None:
+    begin = 4 if tag else 0
+    inner, _ = built("100B", 1, 300, forwarding="l2")
+    frames, lengths = built(f"{150 + begin}B", 1, 300, forwarding="l2", tunnel=tunnel, vlan=str(tag))
+
+    outer_ports = set()
+    for row, length, bridged in zip(frames, lengths.tolist(), inner, strict=True):
+        raw = row.tobytes()[:length]
+        assert addresses.device_mac(1) + addresses.host_mac(1) == raw[:12]
+        ip = raw[14 + begin :]
+        assert 0xFFFF == folded(ip[:20])
+        assert (len(ip), len(ip) - 20, 17) == (*struct.unpack_from(">H20xH", ip, 2), ip[9])
+        assert b"\xc6\x12\1\2\xc6\x12\1\1" == ip[12:20]
+        outer_ports.add(ip[20:22])
+        assert addresses.TUNNEL_PORTS[tunnel] == int.from_bytes(ip[22:24], "big")
+        assert header == ip[28:36]
+        assert bridged.tobytes() == ip[36:]
+    assert 256 == len(outer_ports)
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000, 66_000])
+def test_flows_differ_in_addresses_or_ports(count: int) -> None:
+    frames, _ = built("64B", 0, count + 10, flow_count=str(count))
+
+    flows = Counter(frame[26:36].tobytes() for frame in frames)
+
+    assert count == len(flows)
+    assert all(bytes(flow[2:4]) == bytes(flow[6:8]) for flow in flows)

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftrend.measure.embedded import generator
-from perftrend.measure.embedded.frames import FrameProfile
 from perftrend.measure.embedded.generator import Count, Generator, SocketSender
 from perftrend.measure.embedded.ports import GeneratorPort
+from perftrend.measure.traffic import TrafficProfile
 
 
 class Clock:
@@ -83,7 +83,7 @@ def ports(clock: Clock, **behaviour: Any) -> list[Port]:
 
 def generator_on(members: list[Port]) -> Generator:
     sender = SocketSender(members)
-    sender.use(FrameProfile.parse("64B"), bridged=False)
+    sender.use(TrafficProfile.parse("64B", {}))
     return Generator(sender)
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import frames as addresses
-from perftrend.measure.embedded.frames import FrameProfile, build
+from perftrend.measure.embedded.frames import build
 from perftrend.measure.embedded.ports import DevicePort, GeneratorPort, device_port, generator_port
+from perftrend.measure.traffic import TrafficProfile
 
 Ends = tuple[GeneratorPort, DevicePort]
-FRAMES, LENGTHS = build(FrameProfile.parse("64B"), addresses.frame_direction(0, bridged=False), 512)
+SHORT, LONG = (TrafficProfile.parse(frame, {}) for frame in ("64B", "1518B"))
+FRAMES, LENGTHS = build(SHORT, addresses.frame_direction(0, SHORT), 512)
 
 
 @pytest.fixture
@@ -124,7 +126,7 @@ def test_an_idle_device_has_nothing_to_take(ends: Ends) -> None:
 
 def test_an_imix_frame_of_full_length_passes(ends: Ends) -> None:
     generator, device = ends
-    frames, lengths = build(FrameProfile.parse("1518B"), addresses.frame_direction(0, bridged=False), 16)
+    frames, lengths = build(LONG, addresses.frame_direction(0, LONG), 16)
     generator.prepare(frames, lengths)
 
     generator.send(0, 1)

@@ -8,6 +8,7 @@ import pytest
 from typing_extensions import override
 
 from perftrend.measure.interfaces import Link, Node, Port, Target
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trex.generator import PUBLISHER_PORT, REQUEST_PORT, TrexGenerator
 from perftrend.measure.wiring import NoWiring
 from tests.doubles.trex import TrexServer, serving
@@ -61,5 +62,5 @@ def connect(server: TrexServer) -> Iterator[Connect]:
 def generator(connect: Connect) -> TrexGenerator:
     """Give an open generator that sends frames of 64 bytes through a router."""
     generator = connect()
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     return generator

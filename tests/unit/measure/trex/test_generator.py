@@ -18,6 +18,7 @@ from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import SearchPlan
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.traffic import FrameProfile, TrafficProfile
 from perftrend.measure.trex.generator import TrexGenerator
 from perftrend.measure.trex.rpc import TrexEventQueue
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
@@ -106,7 +107,7 @@ def test_port_without_a_frame_is_not_started(
 
 @pytest.mark.parametrize("frame", ["64B", "1518B", "9000B", "IMIX", "64x2+901x1"])
 def test_server_accepts_the_streams_of_each_frame(generator: TrexGenerator, frame: str) -> None:
-    generator.use(frame, bridged=False)
+    generator.use(TrafficProfile.parse(frame, {}))
 
     assert 10_001 == generator.trial(10_001, 1.0, None).received
 
@@ -114,7 +115,7 @@ def test_server_accepts_the_streams_of_each_frame(generator: TrexGenerator, fram
 def test_frames_go_to_the_router_or_through_the_bridge(generator: TrexGenerator, server: TrexServer) -> None:
     generator.trial(1000, 1.0, None)
     routed = destinations(server)
-    generator.use("64B", bridged=True)
+    generator.use(TrafficProfile.parse("64B", {"forwarding": "l2"}))
     generator.trial(1000, 1.0, None)
 
     assert [link.device.mac for link in LINKS] == routed
@@ -123,7 +124,7 @@ def test_frames_go_to_the_router_or_through_the_bridge(generator: TrexGenerator,
 
 def test_address_of_the_card_is_used_if_the_file_has_none(connect: Connect, server: TrexServer) -> None:
     generator = connect([Link(Port(), link.device) for link in LINKS])
-    generator.use("64B", bridged=True)
+    generator.use(TrafficProfile.parse("64B", {"forwarding": "l2"}))
 
     generator.trial(1000, 1.0, None)
 
@@ -313,7 +314,7 @@ def test_late_frames_are_not_taken_for_lost_ones(generator: TrexGenerator, serve
 
 def test_latency_of_each_direction_is_measured(connect: Connect) -> None:
     generator = connect(latency="yes")
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
 
     trial = generator.trial(1e6, 1.0, None)
 
@@ -333,7 +334,7 @@ def test_search_measures_latency_below_pdr(
     server.device.capacity_pps = 4_321_000
     server.step_s = 0.5
     generator = connect(latency="yes")
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
     plan = SearchPlan(initial_duration_s=1, final_duration_s=2, minimum_pps=20_000)
 
     with Testbed(specification.load("simulated")) as testbed:
@@ -350,7 +351,7 @@ def test_search_measures_latency_below_pdr(
 
 def test_latency_of_a_trial_without_such_frames_is_unknown(connect: Connect) -> None:
     generator = connect(latency="yes")
-    generator.use("64B", bridged=False)
+    generator.use(TrafficProfile.parse("64B", {}))
 
     assert () == generator.trial(1, 1.0, None).latency
 
@@ -549,7 +550,7 @@ def test_links_must_be_known(connect: Connect, links: list[Link], reason: str) -
     generator = connect(links)
 
     with pytest.raises(SettingsError, match=reason):
-        generator.use("64B", bridged=False)
+        generator.use(TrafficProfile.parse("64B", {}))
 
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -572,11 +573,11 @@ def test_example_of_a_testbed_is_valid(connect: Connect, server: TrexServer) -> 
     spec = specification.load("2n-trex", CHECKOUT / "docs" / "examples")
     generator = connect([cable.link() for cable in spec.links], **spec.generator.options)
 
-    generator.use("IMIX", bridged=False)
+    generator.use(TrafficProfile.parse("IMIX", {}))
     generator.trial(1000, 1.0, None)
 
     assert "3c:fd:fe:00:01:01" in destinations(server)
-    assert pytest.approx(spec.link.rate_pps(generator._profile.mean_bytes)) == generator.highest_pps()
+    assert pytest.approx(spec.link.rate_pps(FrameProfile.parse("IMIX").mean_bytes)) == generator.highest_pps()
 
 
 def test_search_finds_the_capacity_of_the_device(generator: TrexGenerator, server: TrexServer) -> None:

@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from perftrend.measure.embedded.frames import FrameDirection, FrameProfile
+from perftrend.measure.embedded.frames import FrameDirection
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trex.streams import PortTraffic, split
 
-DIRECTION = FrameDirection(
-    source_mac=bytes(range(6)),
-    destination_mac=bytes(range(10, 16)),
-    source_network=0x0A0A0000,
-    destination_network=0x0A140000,
-)
+DIRECTION = FrameDirection(0, source_mac=bytes(range(6)), destination_mac=bytes(range(10, 16)))
 
 
 def burst(frame: str, count: int, duration_s: float = 1.0, group: int | None = None) -> list[Any]:
-    return list(PortTraffic(FrameProfile.parse(frame), DIRECTION, group).burst(count, duration_s))
+    return list(PortTraffic(TrafficProfile.parse(frame, {}), DIRECTION, group).burst(count, duration_s))
 
 
 def frame(stream: Any) -> bytes:
