@@ -75,7 +75,7 @@ def test_commit_with_a_line_that_the_switch_refuses_is_named(
     require(not reason, reason)
     history = History(tmp_path / "configuration")
     good = history.commit("Block three services", rules(BLOCKED))
-    bad = history.commit("Block a host", rules(BLOCKED, ["ip,nw_src=10.10.0.300,actions=drop"]))
+    bad = history.commit("Block a host", rules(BLOCKED, ["ip,nw_src=10.10.0.30,actions=dropp"]))
     job = Job(tmp_path / "work", SETTINGS.format(repository=history.folder), "1n-ovs", BRIEF)
 
     ended = job.run("--old", good, "--new", bad)
