@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import cast
 
 import pytest
 
+from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.specification import DriverFile
@@ -75,6 +77,38 @@ def test_every_frame_comes_back_once_at_a_low_rate(
     trial = measure(testbed, 10_000, 0.5)
 
     assert (5000, 5000) == (trial.sent, trial.received)
+
+
+@pytest.mark.parametrize(("options", "each"), [
+    ({"flow_count": "10000"}, (2500, 2500)),
+    ({"flow_count": "100000"}, (2500, 2500)),
+    ({"protocol": "tcp", "flow_count": "1"}, (2500, 2500)),
+    ({"forward_percent": "70"}, (3500, 1500)),
+    ({"forward_percent": "100"}, (5000, 0)),
+    ({"forward_percent": "0", "forwarding": "l2"}, (0, 5000)),
+])  # fmt: skip
+def test_every_frame_of_other_traffic_comes_back_once(
+    testbed: Testbed, measure: Measure, options: dict[str, str], each: tuple[int, int]
+) -> None:
+    testbed.start_device(options)
+    testbed.use("64B")
+
+    trial = measure(testbed, 10_000, 0.5)
+
+    assert (5000, each) == (trial.received, trial.sent_each)
+
+
+def test_generator_that_was_killed_is_restarted_for_the_next_test(testbed: Testbed, measure: Measure) -> None:
+    testbed.start_device({})
+    testbed.use("64B")
+    [process] = testbed.generator.busy_processes()
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(TestbedError, match="traffic generator has ended"):
+        testbed.trials.measure(1_000, 0.1)
+
+    testbed.use("64B")
+
+    assert 500 == measure(testbed, 1_000, 0.5).received
 
 
 def test_frames_of_an_overload_do_not_leak_into_the_next_trial(testbed: Testbed, measure: Measure) -> None:

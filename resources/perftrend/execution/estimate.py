@@ -73,23 +73,26 @@ def of_run(keys: Iterable[TraceKey], spec: Specification, settings: Settings) ->
     """
     mrr = MrrPlan.complete(settings.trial, spec.mrr)
     search = SearchPlan.complete(settings.search, spec.search)
-    each = (_of_test(metrics, mrr, search, settings.soak) for metrics in tests(keys).values())
+    start_s = START_S + spec.warm_up_s
+    each = (_of_test(metrics, mrr, search, settings.soak, start_s) for metrics in tests(keys).values())
     return sum(each, Duration(RUN_S, RUN_S))
 
 
-def _of_test(metrics: frozenset[str], mrr: MrrPlan, search: SearchPlan, soak: SoakSettings) -> Duration:
+def _of_test(
+    metrics: frozenset[str], mrr: MrrPlan, search: SearchPlan, soak: SoakSettings, start_s: float
+) -> Duration:
     if metrics == {"mrr"}:
         trials_s = mrr.multiplicity * mrr.duration_s
-        starts_s = min(mrr.starts, mrr.multiplicity) * START_S
+        starts_s = min(mrr.starts, mrr.multiplicity) * start_s
         return Duration(trials_s + starts_s, mrr.attempts * trials_s + starts_s)
     if "soak" in metrics:
-        soak_s = soak.total_duration_s + START_S
+        soak_s = soak.total_duration_s + start_s
         return Duration(soak_s, soak_s)
     latencies = metrics & LATENCY_LOADS.keys()
     latencies_s = len(latencies) * search.latency_duration_s
     return Duration(
-        _search_s(metrics - latencies, search) + latencies_s + START_S,
-        search.timeout_s + mrr.attempts * latencies_s + START_S,
+        _search_s(metrics - latencies, search) + latencies_s + start_s,
+        search.timeout_s + mrr.attempts * latencies_s + start_s,
     )
 
 

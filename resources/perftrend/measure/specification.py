@@ -129,6 +129,8 @@ class Specification(_SpecificationModel):
     """The cables between generator and device, if the wiring does not create them."""
     mrr: MrrFile = MrrFile()
     search: SearchFile = SearchFile()
+    warm_up_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Duration of the traffic before the first trial after each start of the device."""
     driver_tag: str
     """Suffix of the tag of all tests: ``DRV_`` and this value."""
     capacity: Annotated[int, Field(ge=1)] = 1

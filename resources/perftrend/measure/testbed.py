@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from perftrend import errors
+from perftrend import console, errors
 from perftrend.measure import specification
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.specification import Specification
@@ -16,6 +16,8 @@ from perftrend.measure.wiring import run
 
 _LOOKS = 2
 """Maximum number of measurements of the rate reached: a single one may have been disturbed."""
+_WARM_UP_SHARE = 0.5
+"""The device warms up at this fraction of the highest rate."""
 _FORWARDED_SHARE = 0.995
 """A device that forwards at least this fraction of the offered rate is not at its limit."""
 
@@ -122,6 +124,7 @@ class Testbed:
         """Stop the device and start it again with the same options."""
         self.device.stop()
         self.device.start(_of_device(self._options))
+        self._warm_up()
 
     def _complete(self, options: Mapping[str, str]) -> dict[str, str]:
         return {**self.spec.device.options, **options, **self._user_options}
@@ -133,9 +136,25 @@ class Testbed:
             test describe the rest of the traffic.
         """
         self.traffic = TrafficProfile.parse(frame, self._options)
-        self.generator.use(self.traffic)
+        self._select_traffic()
         self.maximum_pps = self._measure_maximum_pps()
         self.trials.begin_test(self.traffic.shares)
+        self._warm_up()
+
+    def _select_traffic(self) -> None:
+        """Select the traffic, by a restarted generator if it was left unusable by an earlier test."""
+        try:
+            self.generator.use(self.traffic)
+        except errors.TestbedError as error:
+            console.warn(f"the traffic generator does not respond ({error}); restarting it")
+            self.generator.close()
+            self.generator.open()
+            self.generator.use(self.traffic)
+
+    def _warm_up(self) -> None:
+        """Send traffic that does not count, so that caches and tables of a device are filled."""
+        if self.spec.warm_up_s:
+            self.generator.trial(_WARM_UP_SHARE * self.maximum_pps, self.spec.warm_up_s, None)
 
     def _measure_maximum_pps(self) -> float:
         """Return the link rate, or the rate that the generator sustains if that is lower."""

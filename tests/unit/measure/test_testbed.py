@@ -68,6 +68,9 @@ class Generator:
     def use(self, traffic: TrafficProfile) -> None:
         STORY.append(f"use {traffic.frame.name} {'bridged' if traffic.is_bridged else 'routed'}")
 
+    def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> None:
+        STORY.append(f"trial {rate_pps:g} {duration_s:g} {fail_above}")
+
     def highest_pps(self) -> float:
         return self.highest
 
@@ -372,3 +375,46 @@ def test_options_of_the_traffic_do_not_reach_the_device() -> None:
         assert "" == testbed.lacks_traffic("64B")
         testbed.use("64B")
         assert 1000 == testbed.traffic.flow_count
+
+
+def test_device_warms_up_before_the_first_trial_after_each_start() -> None:
+    with Testbed(spec(warm_up_s=2)) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+        assert ["device start", "use 64B routed", "trial 400 2 None"] == STORY[-3:]
+
+        testbed.restart_device()
+        assert ["device stop", "device start", "trial 400 2 None"] == STORY[-3:]
+
+
+def test_generator_that_does_not_respond_is_restarted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = [errors.TestbedError("traffic generator has ended"), None]
+    use = Generator.use
+
+    def use_later(generator: Generator, traffic: TrafficProfile) -> None:
+        if failure := failures.pop(0):
+            raise failure
+        use(generator, traffic)
+
+    monkeypatch.setattr(Generator, "use", use_later)
+    with Testbed(spec()) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+
+    assert ["generator close", "generator open", "use 64B routed"] == STORY[
+        STORY.index("device start") + 1 :
+    ][:3]
+    assert "does not respond (traffic generator has ended); restarting it" in capsys.readouterr().err
+
+
+def test_generator_that_never_responds_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise errors.TestbedError("no response")
+
+    monkeypatch.setattr(Generator, "use", fail)
+    with Testbed(spec()) as testbed:
+        testbed.start_device({})
+        with pytest.raises(errors.TestbedError, match="no response"):
+            testbed.use("64B")
