@@ -16,8 +16,8 @@ from perftrend.errors import SettingsError
 from perftrend.model import Better
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "projects.rst"
-SHIPPED = ["command", "embedded-router", "ovs-flows", "vpp"]
-NEEDED = {"command": {"measure": "./bench"}}
+SHIPPED = ["command", "embedded-router", "ovs-flows", "vpp", "vpp-remote"]
+NEEDED = {"command": {"measure": "./bench"}, "vpp-remote": {"device": "perf@dut.lab.example"}}
 GOOD = """
 description: ours
 build: [[make, "-j{jobs}"]]
@@ -53,6 +53,16 @@ def test_every_shipped_profile_is_known() -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_profile_loads(name: str) -> None:
     assert name == load(name, parameters=NEEDED.get(name, {})).name
+
+
+def test_packages_are_installed_on_the_machine_of_the_device() -> None:
+    profile = load("vpp-remote", parameters={"device": "perf@dut", "ssh_options": "-F 'my config'"})
+
+    remove, copy, install = profile.install
+    assert ("ssh", "-F", "my config", "perf@dut", "rm", "-rf", "perftrend-packages") == tuple(remove)
+    assert ("{artifacts}/build-root", "perf@dut:perftrend-packages") == tuple(copy[-2:])
+    assert ("ssh", "-F", "my config", "perf@dut", "sudo") == tuple(install[:5])
+    assert ("perf@dut", "dpkg-query", "--show", "vpp") == tuple(profile.identify[-4:])
 
 
 def test_profile_of_the_team_goes_before_a_shipped_one(tmp_path: Path) -> None:
