@@ -18,24 +18,25 @@ from pathlib import Path
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
+from perftrend.measure.kernel_network import cleanup, commands, missing_interface, rules
+from perftrend.measure.traffic import FORWARDINGS
 from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
-_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4",))
+_ABILITIES = DeviceAbilities(
+    "Linux", FORWARDINGS, acl_rules=("ip4", "ip6"), tunnel=("vxlan", "geneve"), vlan=True
+)
 _QUEUE_FRAMES = 4096
-_GATEWAYS = ("192.0.2.1", "192.0.2.2")
-"""One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 
 
 class KernelDevice(Device):
     """Linux forwarding.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), and ``base_rules`` (0 to
+    Options: those that tests set for all devices, except ``routes`` and ``cores``, and ``base_rules`` (0 to
     10,000), the number of rules added in every test, because without rules the kernel is faster than the
-    generator.
+    generator. Rules apply to routed frames only.
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -62,7 +63,10 @@ class KernelDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options)
+        if reason := _ABILITIES.lacks(options):
+            return reason
+        missing = missing_interface(options)
+        return f"this kernel has no interfaces of the kind {missing}" if missing else ""
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -73,10 +77,10 @@ class KernelDevice(Device):
         self._started = True
         try:
             self._queue_in_front()
-            if options.get("forwarding") == "l2":
-                self._bridge()
-            else:
-                self._route(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules")))
+            # First: Linux sends frames of its own as soon as an interface has IPv6.
+            run(self._wiring.at_device(["nft", "-f", "-"]), text=rules(options))
+            for command in commands(options):
+                self._run(*command)
             self._own_threads()
         except BaseException:
             self.stop()
@@ -96,32 +100,6 @@ class KernelDevice(Device):
                 str(_QUEUE_FRAMES),
             ]
             run(self._wiring.at_generator(command))
-
-    def _bridge(self) -> None:
-        self._run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
-        self._run("ip", "link", "set", "br0", "up")
-        for _, interface in VethPairs.interfaces:
-            self._run("ip", "link", "set", interface, "master", "br0")
-
-    def _route(self, rules: int) -> None:
-        # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
-        self._run("ip", "link", "set", "lo", "up")
-        self._write("/proc/sys/net/ipv4/ip_forward", "1")
-        for port, (_, interface) in enumerate(VethPairs.interfaces):
-            for scope in (interface, "all"):
-                self._write(f"/proc/sys/net/ipv4/conf/{scope}/rp_filter", "0")
-            network = ".".join(str(byte) for byte in frames.NETWORKS[port].to_bytes(4, "big"))
-            mac = frames.host_mac(port).hex(":")
-            gateway = _GATEWAYS[port]
-            self._run("ip", "neigh", "replace", gateway, "lladdr", mac, "dev", interface, "nud", "permanent")
-            self._run("ip", "route", "replace", f"{network}/16", "via", gateway, "dev", interface, "onlink")
-        lines = ["table ip perftrend {", "  chain forward {", "    type filter hook forward priority 0;"]
-        lines += [
-            f"    ip saddr 192.168.{number // 256}.{number % 256} udp dport {9000 + number} drop"
-            for number in range(rules)
-        ]
-        command = self._wiring.at_device(["nft", "-f", "-"])
-        run(command, text="\n".join([*lines, "  }", "}"]))
 
     def _own_threads(self) -> None:
         for peer, interface in VethPairs.interfaces:
@@ -146,12 +124,7 @@ class KernelDevice(Device):
             return
         self._started = False
         # Each step is independent: objects that were never created cannot be removed.
-        for command in (
-            ["nft", "delete", "table", "ip", "perftrend"],
-            ["ip", "link", "delete", "br0"],
-            ["ip", "route", "flush", "proto", "boot"],
-            ["ip", "neigh", "flush", "nud", "permanent"],
-        ):
+        for command in cleanup():
             with contextlib.suppress(errors.TestbedError):
                 self._run(*command)
 
@@ -162,9 +135,6 @@ class KernelDevice(Device):
     @override
     def counters(self) -> Counters:
         return {"nftables": self._run("nft", "list", "ruleset")[:10_000]}
-
-    def _write(self, path: str, value: str) -> None:
-        self._run("sh", "-c", 'echo "$2" > "$1"', "sh", path, value)
 
     def _run(self, *command: str) -> str:
         return run(self._wiring.at_device(command))

@@ -1,0 +1,143 @@
+"""The commands by which Linux forwards as a test requires: tunnels, bridges, routes and rules.
+
+All interfaces stay silent: every frame that the generator receives was sent by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Address
+
+from perftrend import errors
+from perftrend.measure.embedded import frames
+from perftrend.measure.wiring import VethPairs, run
+
+Command = Sequence[str]
+
+_BRIDGE = "br0"
+_GATEWAYS = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:2::1", "2001:2::2")}
+"""One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
+_EXAMPLES = {
+    "vlan": ["link", "lo", "name", "perftrend", "type", "vlan", "id", "1"],
+    "vxlan": ["perftrend", "type", "vxlan", "id", "1", "remote", "192.0.2.1", "dstport", "4789"],
+    "geneve": ["perftrend", "type", "geneve", "id", "1", "remote", "192.0.2.1"],
+}
+"""Arguments that create an interface of each kind."""
+_SET = 'if [ -e "/proc/sys/$1" ]; then echo "$2" > "/proc/sys/$1"; fi'
+
+
+def commands(options: Mapping[str, str]) -> Iterator[Command]:
+    """Generate the commands for the options of a test, to be run in the network of the device."""
+    ends = [interface for _, interface in VethPairs.interfaces]
+    # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
+    yield ["ip", "link", "set", "lo", "up"]
+    if (vlan := options.get("vlan", "0")) != "0":
+        ends, lower = [f"vlan{port}" for port in range(len(ends))], ends
+        for end, interface in zip(ends, lower, strict=True):
+            yield ["ip", "link", "add", "link", interface, "name", end, "type", "vlan", "id", vlan]
+            yield ["ip", "link", "set", end, "arp", "off", "up"]
+    if (tunnel := options.get("tunnel", "none")) != "none":
+        yield from _end_tunnels(tunnel, ends)
+        ends = [f"tunnel{port}" for port in range(len(ends))]
+    forwarding = options.get("forwarding", "ip4")
+    if forwarding in {"l2", "l2xc"}:
+        yield from _bridge(ends, is_learning=forwarding == "l2")
+    else:
+        yield from _route(ends, 6 if forwarding == "ip6" else 4)
+
+
+def missing_interface(options: Mapping[str, str]) -> str:
+    """Return the kind of interface that a test needs and this kernel lacks; empty if it has all."""
+    needed = ["vlan"] if options.get("vlan", "0") != "0" else []
+    if (tunnel := options.get("tunnel", "none")) != "none":
+        needed.append(tunnel)
+    return next((kind for kind in needed if not _has_interfaces(kind)), "")
+
+
+def _has_interfaces(kind: str) -> bool:
+    try:
+        run(["unshare", "--net", "ip", "link", "add", *_EXAMPLES[kind]])
+    except errors.TestbedError:
+        return False
+    return True
+
+
+def cleanup() -> Iterator[Command]:
+    """Generate commands that remove all that those of :func:`commands` create; each may fail."""
+    yield ["nft", "flush", "ruleset"]
+    yield ["ip", "link", "delete", _BRIDGE]
+    for port, (_, interface) in enumerate(VethPairs.interfaces):
+        yield ["ip", "link", "delete", f"tunnel{port}"]
+        yield ["ip", "link", "delete", f"vlan{port}"]
+        yield ["ip", "address", "flush", "dev", interface]
+        yield _sysctl(f"net/ipv6/conf/{interface}/disable_ipv6", "1")
+    yield ["ip", "route", "flush", "proto", "boot"]
+    yield ["ip", "neigh", "flush", "nud", "permanent"]
+
+
+def rules(options: Mapping[str, str]) -> str:
+    """Return the rules of nftables: an access list that no frame of the traffic matches, and silence.
+
+    Linux reports errors and its multicast groups to others by ICMP.
+    """
+    family, icmp = ("ip6", "icmpv6") if options.get("forwarding") == "ip6" else ("ip", "icmp")
+    count = sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))
+    lines = [f"table {family} perftrend {{", "  chain forward {", "    type filter hook forward priority 0;"]
+    for number in range(count):
+        host = f"fd00::{number:x}" if family == "ip6" else str(IPv4Address("192.168.0.0") + number)
+        lines.append(f"    {family} saddr {host} udp dport {9000 + number} drop")
+    lines += ["  }", "  chain output {", "    type filter hook output priority 0;"]
+    return "\n".join([*lines, f"    meta l4proto {icmp} drop", "  }", "}"])
+
+
+def _end_tunnels(tunnel: str, ends: Sequence[str]) -> Iterator[Command]:
+    for port, end in enumerate(ends):
+        network = IPv4Address(frames.TUNNEL_NETWORKS[port])
+        own, peer = str(network + 1), str(network + 2)
+        kind = ["type", tunnel, "id", str(frames.TUNNEL_IDS[port]), "remote", peer]
+        kind += ["dstport", str(frames.TUNNEL_PORTS[tunnel])]
+        yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
+        yield ["ip", "address", "add", f"{own}/24", "dev", end]
+        yield _neighbour(peer, port, end)
+        yield ["ip", "link", "add", f"tunnel{port}", *kind, *(["local", own] if tunnel == "vxlan" else [])]
+        yield ["ip", "link", "set", f"tunnel{port}", "up"]
+
+
+def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
+    """Bridge the ports; a bridge of two ports that learns nothing sends each frame on to the other one."""
+    yield ["ip", "link", "add", _BRIDGE, "type", "bridge", "mcast_snooping", "0"]
+    yield ["ip", "link", "set", _BRIDGE, "up"]
+    for end in ends:
+        yield ["ip", "link", "set", end, "master", _BRIDGE]
+        if not is_learning:
+            yield ["bridge", "link", "set", "dev", end, "learning", "off"]
+
+
+def _route(ends: Sequence[str], version: int) -> Iterator[Command]:
+    if version == 4:  # noqa: PLR2004
+        networks = [f"{IPv4Address(network)}/16" for network in frames.NETWORKS]
+        yield _sysctl("net/ipv4/ip_forward", "1")
+        yield _sysctl("net/ipv4/conf/all/rp_filter", "0")
+    else:
+        networks = [str(network) for network in frames.IP6_NETWORKS]
+        yield _sysctl("net/ipv6/conf/all/forwarding", "1")
+    for port, end in enumerate(ends):
+        if version == 4:  # noqa: PLR2004
+            yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
+        else:
+            # Without an address of the link, Linux does not look for routers or for others with its address.
+            yield ["ip", "link", "set", end, "addrgenmode", "none"]
+            yield _sysctl(f"net/ipv6/conf/{end}/disable_ipv6", "0")
+        gateway = _GATEWAYS[version][port]
+        yield _neighbour(gateway, port, end)
+        yield ["ip", "route", "replace", networks[port], "via", gateway, "dev", end, "onlink"]
+
+
+def _neighbour(address: str, port: int, interface: str) -> Command:
+    mac = frames.host_mac(port).hex(":")
+    return ["ip", "neigh", "replace", address, "lladdr", mac, "dev", interface, "nud", "permanent"]
+
+
+def _sysctl(name: str, value: str) -> Command:
+    """Return the command that sets a kernel parameter if the kernel has it."""
+    return ["sh", "-c", _SET, "sh", name, value]
