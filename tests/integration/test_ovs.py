@@ -10,15 +10,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import lock, specification
+from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
 from perftrend.model import Trial
 from tests.integration.quiet import interference
@@ -75,6 +78,29 @@ def test_every_frame_comes_back_once_at_a_low_rate(
     trial = measure(testbed, 10_000, 0.5)
 
     assert (5000, 5000) == (trial.sent, trial.received)
+
+
+@pytest.mark.parametrize(("frame", "options"), [
+    ("78B", {"forwarding": "ip6", "acl_rules": "20"}),
+    ("1518B", {"forwarding": "ip6", "protocol": "tcp", "vlan": "7"}),
+    ("IMIX", {"forwarding": "l2xc", "acl_rules": "20"}),
+    ("64B", {"forwarding": "ip4", "vlan": "100", "acl_rules": "20"}),
+    ("1518B", {"forwarding": "l2", "vlan": "100"}),
+    ("64B", {"forwarding": "l2xc", "vlan": "4094", "flow_count": "1000"}),
+])  # fmt: skip
+def test_only_the_traffic_of_the_test_is_forwarded(
+    testbed: Testbed, frame: str, options: dict[str, str]
+) -> None:
+    """The queues have room for all frames, so other work on the cores does not matter."""
+    generator = cast(EmbeddedGenerator, testbed.generator)
+    testbed.start_device(options)
+    testbed.use(frame)
+
+    assert 1000 == generator.count(10_000, 0.1).received
+
+    if options.keys() & {"vlan"} or options["forwarding"] == "ip6":
+        generator.use(TrafficProfile.parse("128B", {"forwarding": "ip4", "vlan": "9"}))
+        assert 0 == generator.count(10_000, 0.1).received
 
 
 def test_counters_of_rules_and_threads_agree_with_the_trials(

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from typing_extensions import override
@@ -25,12 +26,12 @@ from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import DEFAULT_FLOWS
+from perftrend.measure.traffic import DEFAULT_FLOWS, FORWARDINGS
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
 _WORDS = {"emc": ("yes", "no")}
-_ABILITIES = DeviceAbilities("Open vSwitch", ("ip4", "l2"), acl_rules=("ip4", "l2"))
+_ABILITIES = DeviceAbilities("Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, vlan=True)
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
 _START_S = 30.0
@@ -86,9 +87,9 @@ _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)
 class OvsDevice(Device):
     """Open vSwitch.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``base_rules`` (0 to 10,000; the
-    number of rules added in every test), ``emc`` (``no`` turns the exact-match cache off), and ``flows`` (a
-    file of further OpenFlow rules on the machine of the job).
+    Options: those that tests set for all devices, except ``routes``, ``cores`` and ``tunnel``; ``base_rules``
+    (0 to 10,000; the number of rules added in every test), ``emc`` (``no`` turns the exact-match cache off),
+    and ``flows`` (a file of further OpenFlow rules on the machine of the job).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -259,31 +260,37 @@ def _names(ports: Sequence[Port]) -> list[str]:
 
 def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
+    forwarding = options.get("forwarding", "ip4")
+    vlan = options.get("vlan", "0")
+    tag = f"dl_vlan={vlan}," if vlan != "0" else ""
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
-        yield _acl_rule(number)
-    if options.get("forwarding") == "l2":
-        yield "priority=1,actions=NORMAL"
+        yield _acl_rule(number, tag, 6 if forwarding == "ip6" else 4)
+    if forwarding == "l2":
+        yield f"priority=1,{tag}actions=NORMAL"
         return
+    kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
     for number in range(len(ports)):
         other = number ^ 1
-        yield (
-            f"priority=1,ip,in_port={number + 1},actions=mod_dl_src:{ports[other].mac},"
-            f"mod_dl_dst:{frames.host_mac(other).hex(':')},dec_ttl,output:{other + 1}"
-        )
+        route = f"mod_dl_src:{ports[other].mac},mod_dl_dst:{frames.host_mac(other).hex(':')},dec_ttl,"
+        actions = f"{route if kind else ''}output:{other + 1}"
+        yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
 
 
-def _acl_rule(number: int) -> str:
+def _acl_rule(number: int, tag: str, version: int) -> str:
     """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
 
     The hosts of both networks take turns. A rule compares a port with 1025 by its highest and its lowest
     bit, which frames of port 1024 fail, and by further bits, which only this rule has.
     """
     index, side = divmod(number, 2)
-    host = frames.NETWORKS[side] + 2 + index % DEFAULT_FLOWS
+    host = frames.FIRST_HOST + index % DEFAULT_FLOWS
     own_bits = index + 1
     mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
-    address = ".".join(str(byte) for byte in host.to_bytes(4, "big"))
-    return f"priority=2,udp,nw_src={address},udp_src=1025/{mask:#06x},actions=drop"
+    if version == 4:  # noqa: PLR2004
+        source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
+    else:
+        source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
+    return f"priority=2,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
 
 
 def read_flows(path: str) -> str:

@@ -181,6 +181,16 @@ def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None
     ] == list(ovs.rules(PORTS, {"forwarding": "ip4"}))
 
 
+def test_rules_match_the_traffic_of_the_test() -> None:
+    [first, _] = ovs.rules(PORTS, {"forwarding": "ip6", "vlan": "7"})
+    assert first.startswith("priority=1,ipv6,dl_vlan=7,in_port=1,actions=mod_dl_src:")
+    assert "priority=1,in_port=1,actions=output:2" == next(ovs.rules(PORTS, {"forwarding": "l2xc"}))
+    assert "priority=1,dl_vlan=7,actions=NORMAL" == next(ovs.rules(PORTS, {"forwarding": "l2", "vlan": "7"}))
+    assert next(ovs.rules(PORTS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
+        "priority=2,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
+    )
+
+
 def test_bridge_learns() -> None:
     assert ["priority=1,actions=NORMAL"] == list(ovs.rules(PORTS, {"forwarding": "l2"}))
 
