@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Network
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from perftrend.measure.traffic import (
     CHECKSUM_BYTES,
     DEFAULT_FLOWS,
+    ETHERNET_BYTES,
+    IP_BYTES,
     TRANSPORT_BYTES,
     TUNNEL_BYTES,
     TrafficProfile,
@@ -37,6 +40,7 @@ UDP_PORT = 1024
 FIRST_HOST = 2
 _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 _PROTOCOLS = {"udp": 17, "tcp": 6}
+_ADDRESS_BYTES = {4: 4, 6: 16}
 _CHECKSUM_OFFSETS = {"udp": 6, "tcp": 16}
 DYNAMIC_PORTS = range(49_152, 65_536)
 """Source ports of a tunnel: each host of the traffic has one."""
@@ -51,6 +55,40 @@ class FrameDirection:
     port: int
     source_mac: bytes
     destination_mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFields:
+    """Where flows differ: offsets of fields of two bytes, None for those that a frame does not have."""
+
+    ip: int
+    """The inner packet."""
+    hosts: tuple[int, int]
+    """The last two bytes of the source and of the destination address: no network has more hosts."""
+    transport: int
+    """The header in the inner packet, which begins with the source port."""
+    tunnel_port: int | None
+    """The source port of the outer UDP header."""
+    ip_checksum: int | None
+    transport_checksum: int | None
+
+    @classmethod
+    def of(cls, traffic: TrafficProfile) -> Self:
+        """Return the fields of the frames of this traffic."""
+        transport = traffic.header_bytes - TRANSPORT_BYTES[traffic.protocol]
+        ip = transport - IP_BYTES[traffic.ip_version]
+        # The destination ends the header.
+        destination = transport - 2
+        has_tunnel = traffic.tunnel != "none"
+        has_checksum = has_transport_checksum(traffic)
+        return cls(
+            ip=ip,
+            hosts=(destination - _ADDRESS_BYTES[traffic.ip_version], destination),
+            transport=transport,
+            tunnel_port=ip - ETHERNET_BYTES - TUNNEL_BYTES + IP_BYTES[4] if has_tunnel else None,
+            ip_checksum=ip + 10 if traffic.ip_version == 4 else None,  # noqa: PLR2004
+            transport_checksum=transport + _CHECKSUM_OFFSETS[traffic.protocol] if has_checksum else None,
+        )
 
 
 def count_prepared_frames(traffic: TrafficProfile) -> int:

@@ -11,22 +11,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from perftrend.measure.embedded.frames import (
     DYNAMIC_PORTS,
     FIRST_HOST,
     UDP_PORT,
+    FlowFields,
     FrameDirection,
     build,
-    has_transport_checksum,
 )
 from perftrend.measure.traffic import (
     CHECKSUM_BYTES,
-    ETHERNET_BYTES,
-    IP_BYTES,
-    TRANSPORT_BYTES,
-    VLAN_BYTES,
     FrameProfile,
     TrafficProfile,
 )
@@ -42,7 +38,6 @@ LATENCY_PPS = 1000
 _MOST_FRAMES = 2**31 - 1
 """Longest burst of a stream; a port of 100 Gb/s sends as many in 14 s."""
 _SOURCE_AND_DESTINATION_MAC_OF_PACKET = 0b011
-_ADDRESS_BYTES = {4: 4, 6: 16}
 _L4_TYPES = {"udp": 11, "tcp": 13}
 """The numbers that the interface has for the protocols."""
 LATENCY_BYTES = 16
@@ -129,18 +124,18 @@ def _flow_program(traffic: TrafficProfile) -> list[Instruction]:
     Each core of the server advances the counters of a stream by the number of cores, each from another start.
     They stay in step, so that a flow is sent once in each round, by whichever core.
     """
-    headers = HeaderOffsets.of(traffic)
+    fields = FlowFields.of(traffic)
     program = [_counter("host", FIRST_HOST, traffic.hosts)]
-    program += [_write("host", offset) for offset in headers.hosts]
+    program += [_write("host", offset) for offset in fields.hosts]
     if traffic.ports > 1:
-        program += [_counter("port", UDP_PORT, traffic.ports), _write("port", headers.transport)]
-    if headers.tunnel_port is not None:
+        program += [_counter("port", UDP_PORT, traffic.ports), _write("port", fields.transport)]
+    if fields.tunnel_port is not None:
         # The frame already has the highest bits of the port.
         program.append(
             {
                 "type": "write_mask_flow_var",
                 "name": "host",
-                "pkt_offset": headers.tunnel_port,
+                "pkt_offset": fields.tunnel_port,
                 "pkt_cast_size": 2,
                 "mask": len(DYNAMIC_PORTS) - 1,
                 "shift": 0,
@@ -148,31 +143,7 @@ def _flow_program(traffic: TrafficProfile) -> list[Instruction]:
                 "is_big_endian": True,
             }
         )
-    return [*program, _fix_checksums(traffic, headers)]
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderOffsets:
-    """Where the fields of a flow are in its frames."""
-
-    ip: int
-    hosts: tuple[int, int]
-    """The last two bytes of both addresses: no network has more hosts."""
-    transport: int
-    tunnel_port: int | None
-    """The source port of the outer UDP header; None without a tunnel."""
-
-    @classmethod
-    def of(cls, traffic: TrafficProfile) -> Self:
-        """Return the offsets in frames with such headers."""
-        ip_bytes = IP_BYTES[traffic.ip_version]
-        transport = traffic.header_bytes - TRANSPORT_BYTES[traffic.protocol]
-        # The destination ends the header.
-        destination = transport - 2
-        source = destination - _ADDRESS_BYTES[traffic.ip_version]
-        is_plain = traffic.tunnel == "none"
-        tunnel_port = None if is_plain else ETHERNET_BYTES + VLAN_BYTES * bool(traffic.vlan) + IP_BYTES[4]
-        return cls(transport - ip_bytes, (source, destination), transport, tunnel_port)
+    return [*program, _fix_checksums(traffic, fields)]
 
 
 def _counter(name: str, first: int, count: int) -> Instruction:
@@ -199,14 +170,14 @@ def _write(name: str, offset: int) -> Instruction:
     }
 
 
-def _fix_checksums(traffic: TrafficProfile, headers: HeaderOffsets) -> Instruction:
+def _fix_checksums(traffic: TrafficProfile, fields: FlowFields) -> Instruction:
     """Return the instruction that corrects the checksums of the inner packet; the outer ones stay right."""
-    if has_transport_checksum(traffic):
+    if fields.transport_checksum is not None:
         # By the network card, because TRex itself computes that of IPv4 only.
         return {
             "type": "fix_checksum_hw",
-            "l2_len": headers.ip,
-            "l3_len": headers.transport - headers.ip,
+            "l2_len": fields.ip,
+            "l3_len": fields.transport - fields.ip,
             "l4_type": _L4_TYPES[traffic.protocol],
         }
-    return {"type": "fix_checksum_ipv4", "pkt_offset": headers.ip}
+    return {"type": "fix_checksum_ipv4", "pkt_offset": fields.ip}
