@@ -25,6 +25,9 @@ from typing import Any
 
 import zmq
 
+from tests.doubles.trex_parameters import EXECUTE, METHOD, PARSE, TRY_AGAIN, RefusedError, typed
+from tests.doubles.trex_program import FieldProgram, data_length, parse_program
+
 HEADER = Struct(">II")
 MAGIC = 0xABE85CEA
 API_VERSION = (5, 1)
@@ -38,8 +41,6 @@ SMALLEST_HEADER = 16
 FINISHED, ACQUIRED, RELEASED, ATTRIBUTES_CHANGED, SERVER_STOPPED = 4, 5, 6, 8, 100
 PROFILE_STARTED, PROFILE_FINISHED, STARTED, STOPPED, PROFILE_STOPPED = 10, 14, 0, 1, 11
 
-PARSE, EXECUTE, METHOD, TRY_AGAIN = -32602, -32000, -32601, -32001
-
 
 class Clock:
     """The time of a server and its client; replaces the module ``time`` in the client."""
@@ -52,14 +53,6 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
-
-
-class RefusedError(Exception):
-    """A request that the server refuses."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 @dataclass
@@ -392,6 +385,8 @@ class TrexServer:
                 f"Expected L1 B/W: '{bits_per_s / 1e9:g} Gbps' exceeds port line rate: "
                 f"'{port.speed_gbps:g} Gbps'",
             )
+        for stream in port.streams.values():
+            FieldProgram(stream["vm"], packet(stream))
         port.started_s = self.clock.now_s
         port.stopped = None
         self.bursts += 1
@@ -404,6 +399,11 @@ class TrexServer:
         if port.started_s is not None:
             self._finish(number, [(PROFILE_STOPPED, {"profile_id": "_"}), (STOPPED, {})])
         return {}
+
+    def frames(self, number: int, count: int) -> list[bytes]:
+        """Return the first frames of the first stream of a port."""
+        stream = self.ports[number].streams[1]
+        return list(FieldProgram(stream["vm"], packet(stream)).frames(count))
 
     def running(self) -> dict[int, Port]:
         return {number: port for number, port in self.ports.items() if port.started_s is not None}
@@ -564,47 +564,16 @@ def check_stream(stream: Mapping[str, Any]) -> None:
     length = len(packet(stream))
     if not 60 <= length <= 9 * 1024 + 22:
         raise RefusedError(EXECUTE, f"Bad packet size provided: {length}. Should be between 60 and 9238")
-    check_program(stream["vm"], length)
+    parse_program(stream["vm"])
     if typed(stream["flow_stats"], "enabled", bool):
         typed(stream["flow_stats"], "stream_id", int)
         assert typed(stream["flow_stats"], "rule_type", str) == "latency"
-        if length - 42 < SMALLEST_HEADER:
+        if data_length(packet(stream)) < SMALLEST_HEADER:
             raise RefusedError(EXECUTE, f"Need at least {SMALLEST_HEADER} payload bytes for payload rules.")
-
-
-def check_program(program: Mapping[str, Any], length: int) -> None:
-    """Refuse a program that the server cannot compile for frames of a length."""
-    variables = {}
-    for instruction in typed(program, "instructions", list):
-        match instruction:
-            case {"type": "flow_var", "name": name, "size": size, "op": "inc", "step": 1}:
-                low, high = instruction["min_value"], instruction["max_value"]
-                if not low <= instruction["init_value"] <= high < 256**size:
-                    raise RefusedError(PARSE, f"VM: requested value is bigger than {256**size - 1}")
-                variables[name] = size
-            case {"type": "write_flow_var", "name": name, "pkt_offset": offset, "add_value": int()}:
-                typed(instruction, "is_big_endian", bool)
-                if name not in variables or offset + variables[name] > length:
-                    raise RefusedError(EXECUTE, f"VM: flow variable '{name}' cannot be written")
-            case {"type": "fix_checksum_ipv4", "pkt_offset": 14}:
-                pass
-            case _:
-                raise RefusedError(PARSE, f"field 'type' has an invalid value: {instruction}")
 
 
 def packet(stream: Mapping[str, Any]) -> bytes:
     return base64.b64decode(stream["packet"]["binary"])
-
-
-def typed(parameters: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return a parameter. :raises RefusedError: if it is missing or of another type."""
-    value = parameters.get(name)
-    if value is None:
-        raise RefusedError(PARSE, f"field '{name}' value is null")
-    expected = (int, float) if kind is float else kind
-    if not isinstance(value, expected) or (isinstance(value, bool) and kind is not bool):
-        raise RefusedError(PARSE, f"'{name}' is '{type(value).__name__}', expecting '{kind.__name__}'")
-    return value
 
 
 def bind(socket: zmq.Socket[bytes], port: int) -> int:

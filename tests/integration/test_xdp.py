@@ -81,41 +81,94 @@ def test_rate_is_never_exceeded(generator: XdpGenerator) -> None:
 
 
 CAPTURE = """
-import socket, sys
+import socket, struct, sys
+
+def receive(port):
+    data, [(*_, auxiliary)], *_ = port.recvmsg(2048, 64)
+    status, _, _, _, _, tag, tag_type = struct.unpack("=3I4H", auxiliary)
+    # The kernel has removed the tag.
+    return data[:12] + struct.pack(">2H", tag_type, tag) + data[12:] if status & 0x10 else data
+
 ports = []
 for interface in sys.argv[2:]:
     port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     port.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)  # SO_RCVBUFFORCE
+    port.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA
     port.bind((interface, 0))
     ports.append(port)
 print("ready", flush=True)
 for port in ports:
     for _ in range(int(sys.argv[1])):
-        print(port.recv(2048).hex())
+        print(receive(port).hex())
 """
 
 
-@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
-@pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX", "64x2+901x1"])
+TRAFFIC: list[tuple[str, dict[str, str]]] = [
+    *((frame, {"forwarding": kind}) for frame in ("64B", "1518B", "IMIX") for kind in ("ip4", "l2")),
+    ("64x2+901x1", {}),
+    ("64B", {"protocol": "tcp"}),
+    ("66B", {"forwarding": "ip6"}),
+    ("78x3+901x1", {"forwarding": "ip6", "protocol": "tcp"}),
+    ("64B", {"vlan": "100"}),
+    ("83B", {"vlan": "100", "forwarding": "ip6", "protocol": "tcp"}),
+    ("96B", {"forwarding": "l2", "tunnel": "vxlan"}),
+    ("97x2+1518x1", {"forwarding": "l2", "tunnel": "geneve"}),
+    ("112B", {"forwarding": "l2", "tunnel": "geneve", "vlan": "4094", "protocol": "tcp"}),
+]
+
+
+@pytest.mark.parametrize(("frame", "options"), TRAFFIC)
 def test_frames_are_those_of_the_embedded_generator(
-    pairs: VethPairs, generator: XdpGenerator, frame: str, forwarding: str
+    pairs: VethPairs, generator: XdpGenerator, frame: str, options: dict[str, str]
 ) -> None:
-    """All bytes of them, over the end of a trial and of the prepared frames."""
-    count = 1000
-    traffic = TrafficProfile.parse(frame, {"forwarding": forwarding})
+    """All bytes of them, over the end of a trial and of the flows."""
+    traffic = TrafficProfile.parse(frame, options)
     generator.use(traffic)
+
+    compare_with_embedded(pairs, traffic, 1000, lambda: [generator.count(10_000, s) for s in (0.08, 0.12)])
+
+
+@pytest.mark.parametrize(
+    ("flows", "count"),
+    [
+        ("1", 10),
+        ("5000", 5_100),
+        ("20000", 20_100),  # more hosts than a tunnel has source ports
+        ("1000000", 16_000),  # 15,625 hosts and 64 ports
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"forwarding": "ip6"}, {"forwarding": "l2", "tunnel": "vxlan"}])
+def test_flows_are_those_of_the_embedded_generator(
+    pairs: VethPairs, generator: XdpGenerator, options: dict[str, str], flows: str, count: int
+) -> None:
+    traffic = TrafficProfile.parse("114x2+300x1", {**options, "flow_count": flows})
+    generator.use(traffic)
+
+    compare_with_embedded(pairs, traffic, count, lambda: generator.count(20_000, count / 10_000))
+
+
+def compare_with_embedded(
+    pairs: VethPairs, traffic: TrafficProfile, count: int, send: Callable[[], object]
+) -> None:
+    """Compare the frames that reach the device's ports, ``count`` each, with those of the other generator."""
     command = pairs.at_device([sys.executable, "-c", CAPTURE, str(count), "d0", "d1"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as capture:
         assert capture.stdout is not None
         assert "ready\n" == capture.stdout.readline()
-        generator.count(10_000, 0.08)
-        generator.count(10_000, 0.12)
+        send()
         received = [bytes.fromhex(line) for line in capture.stdout]
 
     for port in range(2):
         frames, lengths = build(traffic, frame_direction(port, traffic), count)
         expected = [bytes(row[:length]) for row, length in zip(frames, lengths.astype(np.int64), strict=True)]
         assert expected == received[port * count : (port + 1) * count]
+
+
+@pytest.mark.parametrize(("percent", "each"), [("100", [1000, 0]), ("0", [0, 1000]), ("75", [750, 250])])
+def test_directions_get_their_shares(generator: XdpGenerator, percent: str, each: list[int]) -> None:
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": percent}))
+
+    assert each == generator.count(10_000, 0.1).sent_each
 
 
 @pytest.mark.parametrize("forwarding", ["ip4", "l2"])
@@ -274,6 +327,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 JOB = """
 from perftrend.measure.interfaces import Node
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs
 from perftrend.measure.xdp.drivers import XdpGenerator
 

@@ -35,10 +35,10 @@ PROTOCOLS = ("udp", "tcp")
 DEFAULT_FLOWS = 256
 _MOST_HOSTS = 65_000
 """In each direction: a network of the traffic has room for so many addresses."""
-_ETHERNET_BYTES, _VLAN_BYTES = 14, 4
-_IP_BYTES = {4: 20, 6: 40}
+ETHERNET_BYTES, _VLAN_BYTES = 14, 4
+IP_BYTES = {4: 20, 6: 40}
 TRANSPORT_BYTES = {"udp": 8, "tcp": 20}
-TUNNEL_BYTES = _IP_BYTES[4] + TRANSPORT_BYTES["udp"] + 8
+TUNNEL_BYTES = IP_BYTES[4] + TRANSPORT_BYTES["udp"] + 8
 """Headers of IPv4 and UDP, and that of VXLAN (RFC 7348) or GENEVE without options (RFC 8926)."""
 
 
@@ -172,8 +172,8 @@ class TrafficProfile:
     def header_bytes(self) -> int:
         """Length of all headers together."""
         tag_bytes = _VLAN_BYTES if self.vlan else 0
-        tunnel_bytes = 0 if self.tunnel == "none" else _ETHERNET_BYTES + TUNNEL_BYTES
-        inner_bytes = _ETHERNET_BYTES + _IP_BYTES[self.ip_version] + TRANSPORT_BYTES[self.protocol]
+        tunnel_bytes = 0 if self.tunnel == "none" else ETHERNET_BYTES + TUNNEL_BYTES
+        inner_bytes = ETHERNET_BYTES + IP_BYTES[self.ip_version] + TRANSPORT_BYTES[self.protocol]
         return tag_bytes + tunnel_bytes + inner_bytes
 
     @property

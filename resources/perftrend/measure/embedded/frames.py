@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Network
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from perftrend.measure.traffic import (
     CHECKSUM_BYTES,
     DEFAULT_FLOWS,
+    ETHERNET_BYTES,
+    IP_BYTES,
     TRANSPORT_BYTES,
     TUNNEL_BYTES,
     TrafficProfile,
@@ -37,7 +40,10 @@ UDP_PORT = 1024
 FIRST_HOST = 2
 _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 _PROTOCOLS = {"udp": 17, "tcp": 6}
-_DYNAMIC_PORTS = range(49_152, 65_536)
+_ADDRESS_BYTES = {4: 4, 6: 16}
+_CHECKSUM_OFFSETS = {"udp": 6, "tcp": 16}
+DYNAMIC_PORTS = range(49_152, 65_536)
+"""Source ports of a tunnel: each host of the traffic has one."""
 _ROUNDS = 12
 """Short patterns of sizes are prepared as often as IMIX, so that all need about as much memory."""
 
@@ -49,6 +55,40 @@ class FrameDirection:
     port: int
     source_mac: bytes
     destination_mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFields:
+    """Where flows differ: offsets of fields of two bytes, None for those that a frame does not have."""
+
+    ip: int
+    """The inner packet."""
+    hosts: tuple[int, int]
+    """The last two bytes of the source and of the destination address: no network has more hosts."""
+    transport: int
+    """The header in the inner packet, which begins with the source port."""
+    tunnel_port: int | None
+    """The source port of the outer UDP header."""
+    ip_checksum: int | None
+    transport_checksum: int | None
+
+    @classmethod
+    def of(cls, traffic: TrafficProfile) -> Self:
+        """Return the fields of the frames of this traffic."""
+        transport = traffic.header_bytes - TRANSPORT_BYTES[traffic.protocol]
+        ip = transport - IP_BYTES[traffic.ip_version]
+        # The destination ends the header.
+        destination = transport - 2
+        has_tunnel = traffic.tunnel != "none"
+        has_checksum = has_transport_checksum(traffic)
+        return cls(
+            ip=ip,
+            hosts=(destination - _ADDRESS_BYTES[traffic.ip_version], destination),
+            transport=transport,
+            tunnel_port=ip - ETHERNET_BYTES - TUNNEL_BYTES + IP_BYTES[4] if has_tunnel else None,
+            ip_checksum=ip + 10 if traffic.ip_version == 4 else None,  # noqa: PLR2004
+            transport_checksum=transport + _CHECKSUM_OFFSETS[traffic.protocol] if has_checksum else None,
+        )
 
 
 def count_prepared_frames(traffic: TrafficProfile) -> int:
@@ -74,7 +114,7 @@ def build(
         inner = _write_ethernet(buffer, macs, traffic.ip_version, traffic.vlan)
     else:
         outer = _write_ethernet(buffer, macs, 4, traffic.vlan)
-        inner = _write_tunnel(outer, sizes - _offset(buffer, outer), traffic.tunnel, direction.port, flow)
+        inner = _write_tunnel(outer, sizes - _offset(buffer, outer), traffic, direction.port, flow)
         inner_macs = (host_mac(1 - direction.port), host_mac(direction.port))
         inner = _write_ethernet(inner, inner_macs, traffic.ip_version)
     _write_packet(inner, sizes - _offset(buffer, inner), traffic, direction.port, flow)
@@ -103,7 +143,7 @@ def _write_ethernet(
 def _write_tunnel(
     buffer: NDArray[np.uint8],
     lengths: NDArray[np.uint64],
-    tunnel: str,
+    traffic: TrafficProfile,
     port: int,
     flow: NDArray[np.uint32],
 ) -> NDArray[np.uint8]:
@@ -112,11 +152,11 @@ def _write_tunnel(
     addresses = np.array([[network + 2, network + 1]], dtype=np.uint32).repeat(len(buffer), axis=0)
     _write_ip4(buffer, lengths, addresses, _PROTOCOLS["udp"])
     # As real ends do it, so that devices spread the flows over their queues (RFC 7348, section 5).
-    source = _DYNAMIC_PORTS.start + flow % len(_DYNAMIC_PORTS)
-    _write_ports(buffer[:, 20:], source, TUNNEL_PORTS[tunnel])
+    source = DYNAMIC_PORTS.start + flow % traffic.hosts % len(DYNAMIC_PORTS)
+    _write_ports(buffer[:, 20:], source, TUNNEL_PORTS[traffic.tunnel])
     _put(buffer, 24, lengths - np.uint64(20), 2)
     # The UDP checksum stays zero, which means that it is not used.
-    if tunnel == "vxlan":
+    if traffic.tunnel == "vxlan":
         buffer[:, 28] = 0x08
     else:
         buffer[:, 30:32] = (0x65, 0x58)
@@ -143,16 +183,23 @@ def _write_packet(
     _write_ports(transport, UDP_PORT + flow % traffic.ports, UDP_PORT)
     if traffic.protocol == "udp":
         _put(transport, 4, lengths, 2)
-        if traffic.ip_version == 4:  # noqa: PLR2004
-            return  # The checksum stays zero, which means that it is not used (RFC 768).
-        checksum = 6
     else:
         transport[:, 12:14] = (0x50, 0x10)  # a header of 20 bytes, and an acknowledgement
-        checksum = 16
+    if not has_transport_checksum(traffic):
+        return
     # All data are zero.
     header = transport[:, : TRANSPORT_BYTES[traffic.protocol]]
     total = _sum_words(addresses) + _sum_words(header) + lengths + np.uint64(protocol)
-    _put(transport, checksum, _fold(total), 2)
+    checksum = _fold(total)
+    if traffic.protocol == "udp":
+        # The same number in ones' complement; zero would mean that the checksum is not used.
+        checksum[checksum == 0] = 0xFFFF
+    _put(transport, _CHECKSUM_OFFSETS[traffic.protocol], checksum, 2)
+
+
+def has_transport_checksum(traffic: TrafficProfile) -> bool:
+    """Return whether frames have a checksum of their data; UDP over IPv4 needs none (RFC 768)."""
+    return traffic.protocol == "tcp" or traffic.ip_version == 6  # noqa: PLR2004
 
 
 def _pair(networks: Sequence[int], port: int) -> tuple[int, int]:

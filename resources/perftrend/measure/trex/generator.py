@@ -16,7 +16,7 @@ from perftrend.errors import SettingsError, TestbedError, nearest
 from perftrend.measure.embedded.frames import FrameDirection
 from perftrend.measure.interfaces import Counters, Node, TrafficGenerator, Wiring
 from perftrend.measure.traffic import FrameProfile, TrafficProfile
-from perftrend.measure.trex.streams import PortTraffic
+from perftrend.measure.trex.streams import PortTraffic, can_measure_latency
 from perftrend.model import Trial
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ REQUEST_PORT, PUBLISHER_PORT = 4501, 4500
 _DEFAULTS = {"ports": "0,1", "force": "no", "core_mask": "", "latency": "no"}
 _PORTS = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 _MASK = re.compile(r"(0x[0-9a-f]{1,16})?")
-_SENDS = "perftrend sends UDP over IPv4 with 256 flows by TRex, without tags"
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 _LINK_S = 10.0
@@ -86,13 +85,9 @@ class TrexGenerator(TrafficGenerator):
         self._connection.close()
 
     @override
-    def lacks(self, traffic: TrafficProfile) -> str:
-        plain = TrafficProfile(traffic.frame, traffic.forwarding, forward_percent=traffic.forward_percent)
-        return "" if traffic == plain and traffic.ip_version == 4 else _SENDS  # noqa: PLR2004
-
-    @override
     def use(self, traffic: TrafficProfile) -> None:
         self._traffic = traffic
+        self.measures_latency = self._options["latency"] == "yes" and can_measure_latency(traffic)
         self._directions(self._connect())
 
     @override
@@ -101,8 +96,12 @@ class TrexGenerator(TrafficGenerator):
         return self._line_rate_pps(_wait_for_links(self._connect())) or float("inf")
 
     def _line_rate_pps(self, ports: Sequence[PortStatus]) -> float:
-        bytes_per_s = sum(port.speed_bits_per_s for port in ports) / 8
-        return bytes_per_s / (self._traffic.frame.mean_bytes + _PREAMBLE_AND_GAP)
+        bits_per_frame = 8 * (self._traffic.frame.mean_bytes + _PREAMBLE_AND_GAP)
+        return min(
+            port.speed_bits_per_s / bits_per_frame / share
+            for port, share in zip(ports, self._traffic.shares, strict=True)
+            if share
+        )
 
     @override
     def trial(self, rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
@@ -152,16 +151,18 @@ class TrexGenerator(TrafficGenerator):
 
         :returns: the packet groups that latency is measured with, and the ports that have frames to send.
         """
-        directions = self._directions(session)
-        groups = list(range(1, 1 + len(directions))) if self.measures_latency else []
+        counts = self._traffic.split(planned)
         streams = [
-            PortTraffic(self._traffic, direction, groups[place] if groups else None).burst(count, duration_s)
-            for place, (direction, count) in enumerate(
-                zip(directions, self._traffic.split(planned), strict=True)
+            PortTraffic(self._traffic, direction, group if self.measures_latency else None).burst(
+                count, duration_s
+            )
+            for group, (direction, count) in enumerate(
+                zip(self._directions(session), counts, strict=True), start=1
             )
         ]
         session.load(streams)
-        return groups, [port for port, own in zip(session.ports, streams, strict=True) if own]
+        groups = [group for group, count in enumerate(counts, start=1) if count and self.measures_latency]
+        return groups, [port for port, count in zip(session.ports, counts, strict=True) if count]
 
     def _directions(self, session: TrexSession) -> list[FrameDirection]:
         """Return the addresses of the traffic into each port.

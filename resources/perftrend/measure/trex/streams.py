@@ -13,11 +13,24 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
-from perftrend.measure.embedded.frames import FIRST_HOST, FrameDirection, build
-from perftrend.measure.traffic import DEFAULT_FLOWS, FrameProfile, TrafficProfile
+from perftrend.measure.embedded.frames import (
+    DYNAMIC_PORTS,
+    FIRST_HOST,
+    UDP_PORT,
+    FlowFields,
+    FrameDirection,
+    build,
+)
+from perftrend.measure.traffic import (
+    CHECKSUM_BYTES,
+    FrameProfile,
+    TrafficProfile,
+)
 
 Stream: TypeAlias = Mapping[str, Any]
 """A stream in the form of the interface."""
+Instruction: TypeAlias = dict[str, Any]
+"""A step of the program of a stream, which the server executes for each frame."""
 
 LATENCY_PPS = 1000
 """Rate of the frames that latency is measured with, in each direction: a single core sends all of them."""
@@ -25,9 +38,10 @@ LATENCY_PPS = 1000
 _MOST_FRAMES = 2**31 - 1
 """Longest burst of a stream; a port of 100 Gb/s sends as many in 14 s."""
 _SOURCE_AND_DESTINATION_MAC_OF_PACKET = 0b011
-_ETHERNET_BYTES = 14
-_SOURCE, _DESTINATION = 26, 30
-"""Offsets of the IPv4 addresses in the frame."""
+_L4_TYPES = {"udp": 11, "tcp": 13}
+"""The numbers that the interface has for the protocols."""
+LATENCY_BYTES = 16
+"""Data that TRex writes to the end of a frame to measure its latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +95,15 @@ class PortTraffic:
                 "total_pkts": count,
             },
             "packet": {"binary": base64.b64encode(frames[0, : int(sizes[0])].tobytes()).decode(), "meta": ""},
-            "vm": {"instructions": _flow_program()},
+            "vm": {"instructions": _flow_program(traffic)},
             "flow_stats": {"enabled": False} if group is None else statistics,
         }
+
+
+def can_measure_latency(traffic: TrafficProfile) -> bool:
+    """Return whether frames have room for the data of TRex, which it finds behind plain headers only."""
+    shortest = traffic.header_bytes + LATENCY_BYTES + CHECKSUM_BYTES
+    return traffic.tunnel == "none" and min(traffic.frame.sizes) >= shortest
 
 
 def split(count: int, shares: Sequence[int]) -> list[int]:
@@ -98,27 +118,66 @@ def split(count: int, shares: Sequence[int]) -> list[int]:
     ]
 
 
-def _flow_program() -> list[dict[str, Any]]:
-    """Return the program that writes the addresses of the next flow, as the embedded generator does."""
-    counter = {
+def _flow_program(traffic: TrafficProfile) -> list[Instruction]:
+    """Return the program that writes the fields of the next flow, as the embedded generator does.
+
+    Each core of the server advances the counters of a stream by the number of cores, each from another start.
+    They stay in step, so that a flow is sent once in each round, by whichever core.
+    """
+    fields = FlowFields.of(traffic)
+    program = [_counter("host", FIRST_HOST, traffic.hosts)]
+    program += [_write("host", offset) for offset in fields.hosts]
+    if traffic.ports > 1:
+        program += [_counter("port", UDP_PORT, traffic.ports), _write("port", fields.transport)]
+    if fields.tunnel_port is not None:
+        # The frame already has the highest bits of the port.
+        program.append(
+            {
+                "type": "write_mask_flow_var",
+                "name": "host",
+                "pkt_offset": fields.tunnel_port,
+                "pkt_cast_size": 2,
+                "mask": len(DYNAMIC_PORTS) - 1,
+                "shift": 0,
+                "add_value": -FIRST_HOST,
+                "is_big_endian": True,
+            }
+        )
+    return [*program, _fix_checksums(traffic, fields)]
+
+
+def _counter(name: str, first: int, count: int) -> Instruction:
+    """Return the instruction that counts from a number on, and begins again after ``count`` frames."""
+    return {
         "type": "flow_var",
-        "name": "flow",
+        "name": name,
         "size": 2,
         "op": "inc",
-        "init_value": FIRST_HOST,
-        "min_value": FIRST_HOST,
-        "max_value": FIRST_HOST + DEFAULT_FLOWS - 1,
+        "init_value": first,
+        "min_value": first,
+        "max_value": first + count - 1,
         "step": 1,
     }
-    # The networks have prefixes of 16 bits, so a host is the second half of an address.
-    writes = [
-        {
-            "type": "write_flow_var",
-            "name": "flow",
-            "pkt_offset": address + 2,
-            "add_value": 0,
-            "is_big_endian": True,
+
+
+def _write(name: str, offset: int) -> Instruction:
+    return {
+        "type": "write_flow_var",
+        "name": name,
+        "pkt_offset": offset,
+        "add_value": 0,
+        "is_big_endian": True,
+    }
+
+
+def _fix_checksums(traffic: TrafficProfile, fields: FlowFields) -> Instruction:
+    """Return the instruction that corrects the checksums of the inner packet; the outer ones stay right."""
+    if fields.transport_checksum is not None:
+        # By the network card, because TRex itself computes that of IPv4 only.
+        return {
+            "type": "fix_checksum_hw",
+            "l2_len": fields.ip,
+            "l3_len": fields.transport - fields.ip,
+            "l4_type": _L4_TYPES[traffic.protocol],
         }
-        for address in (_SOURCE, _DESTINATION)
-    ]
-    return [counter, *writes, {"type": "fix_checksum_ipv4", "pkt_offset": _ETHERNET_BYTES}]
+    return {"type": "fix_checksum_ipv4", "pkt_offset": fields.ip}

@@ -7,20 +7,20 @@ with the program, and ends the call by a signal when all frames are sent or too 
 
 from __future__ import annotations
 
-import math
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.embedded.frames import build, frame_direction
+from perftrend.measure.embedded.frames import FlowFields, build, frame_direction
 from perftrend.measure.embedded.generator import (
     CATCH_UP_S,
     COUNT_EVERY_S,
@@ -32,15 +32,32 @@ from perftrend.measure.embedded.generator import (
     serve,
 )
 from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
-from perftrend.measure.traffic import FrameProfile, TrafficProfile
+from perftrend.measure.traffic import CHECKSUM_BYTES, FrameProfile, TrafficProfile
 from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
 
-HEADER_BYTES = 42
-MOST_FRAMES = 256 * 24
+_HEADER_BYTES = 128
+_MOST_FRAMES = 24
 _UNITS_PER_S = 1e9 * 2**20
 """Times in the program have 20 bits for fractions of a nanosecond."""
-_PORT = np.dtype([("interface", "u4"), ("next", "u4"), ("left", "u8"), ("sent", "u8")])
-_FRAME = np.dtype([("header", "u1", HEADER_BYTES), ("length", "u2"), ("unused", "u4")])
+_PORT = np.dtype(
+    [
+        ("interface", "u4"),
+        ("next", "u4"),
+        ("host", "u4"),
+        ("source", "u4"),
+        ("left", "u8"),
+        ("sent", "u8"),
+    ]
+)
+_FRAME = np.dtype(
+    [
+        ("header", "u1", _HEADER_BYTES),
+        ("length", "u4"),
+        ("ip_sum", "u4"),
+        ("transport_sum", "u4"),
+        ("unused", "u4"),
+    ]
+)
 PACER = np.dtype(
     [
         ("period", "u8"),
@@ -53,8 +70,18 @@ PACER = np.dtype(
         ("now", "u8"),
         ("due", "u8"),
         ("owed", "u8"),
+        ("hosts", "u4"),
+        ("sources", "u4"),
+        ("header_bytes", "u4"),
+        ("zero", "u4"),
+        ("source_host", "u4"),
+        ("destination_host", "u4"),
+        ("source_port", "u4"),
+        ("tunnel_port", "u4"),
+        ("ip_checksum", "u4"),
+        ("transport_checksum", "u4"),
         ("port", _PORT, 2),
-        ("frame", _FRAME, (2, MOST_FRAMES)),
+        ("frame", _FRAME, (2, _MOST_FRAMES)),
     ]
 )
 """``struct pacer`` of ``pacer.bpf.c``, which explains the fields."""
@@ -62,11 +89,6 @@ PACER = np.dtype(
 _LOOK_AGAIN_S = 0.001
 _DELIVERED_S = 1.0
 """Time in which a port hands over the frames in its queue, however busy the device is."""
-
-
-def count_frames(traffic: TrafficProfile) -> int:
-    """Return the number of different frames; the program has room for :data:`MOST_FRAMES`."""
-    return math.lcm(traffic.flow_count, len(traffic.frame.sizes))
 
 
 class XdpSender(Sender):
@@ -96,15 +118,38 @@ class XdpSender(Sender):
     @override
     def use(self, traffic: TrafficProfile) -> None:
         self._traffic = traffic
-        count = count_frames(traffic)
+        fields = FlowFields.of(traffic)
         for port in range(2):
-            frames, lengths = build(traffic, frame_direction(port, traffic), count)
-            prepared = self._pacer["frame"][0, port, :count]
-            prepared["header"] = frames[:, :HEADER_BYTES]
-            prepared["length"] = lengths
-        self._pacer["port"]["next"] = 0
-        self._pacer["frames"] = count
-        self._pacer["longest"] = lengths.max()
+            self._prepare(port, replace(traffic, flow_count=1), fields)
+        for name, value in {
+            "frames": len(traffic.frame.sizes),
+            "longest": max(traffic.frame.sizes) - CHECKSUM_BYTES,
+            "hosts": traffic.hosts,
+            "sources": traffic.ports,
+            "header_bytes": traffic.header_bytes,
+            "zero": 0xFFFF if traffic.protocol == "udp" else 0,
+            "source_host": fields.hosts[0],
+            "destination_host": fields.hosts[1],
+            "source_port": fields.transport,
+            "tunnel_port": fields.tunnel_port or 0,
+            "ip_checksum": fields.ip_checksum or 0,
+            "transport_checksum": fields.transport_checksum or 0,
+        }.items():
+            self._pacer[name] = value
+        for name in ("next", "host", "source"):
+            self._pacer["port"][name] = 0
+
+    def _prepare(self, port: int, first_flow: TrafficProfile, fields: FlowFields) -> None:
+        """Write a frame of each size."""
+        count = len(first_flow.frame.sizes)
+        frames, lengths = build(first_flow, frame_direction(port, first_flow), count)
+        prepared = self._pacer["frame"][0, port, :count]
+        prepared["header"][:, : first_flow.header_bytes] = frames[:, : first_flow.header_bytes]
+        prepared["length"] = lengths
+        for name, offset in (("ip_sum", fields.ip_checksum), ("transport_sum", fields.transport_checksum)):
+            if offset is not None:
+                # A checksum is the complement of the sum.
+                prepared[name] = 0xFFFF - frames[:, offset] * np.uint32(256) - frames[:, offset + 1]
 
     @override
     def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:

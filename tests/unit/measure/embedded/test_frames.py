@@ -122,6 +122,15 @@ def test_ip6_frame_has_right_headers(frame: str, port: int, protocol: str) -> No
         assert 0xFFFF == transport_sum(raw[14:])
 
 
+def test_udp_over_ip6_never_has_a_checksum_of_zero() -> None:
+    """It means that the checksum is not used, which only tunnels may do (RFC 8200, section 8.1)."""
+    frames, _ = built("78B", 0, 65_000, forwarding="ip6", flow_count="65000")
+
+    checksums = frames[:, 60:62].astype(np.uint16) @ np.array([256, 1], dtype=np.uint16)
+    assert 0xFFFF in checksums
+    assert 0 not in checksums
+
+
 @pytest.mark.parametrize("frame", ["64B", "65B", "IMIX"])
 def test_tcp_frame_has_a_right_checksum(frame: str) -> None:
     frames, lengths = built(frame, 0, 300, protocol="tcp")

@@ -14,6 +14,7 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.latency import Latency
 from perftrend.measure import mdr_search, specification
+from perftrend.measure.embedded.frames import FrameDirection, build
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import SearchPlan
@@ -110,6 +111,70 @@ def test_server_accepts_the_streams_of_each_frame(generator: TrexGenerator, fram
     generator.use(TrafficProfile.parse(frame, {}))
 
     assert 10_001 == generator.trial(10_001, 1.0, None).received
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vlan": "7", "flow_count": "1000000"},
+        {"forwarding": "ip6", "protocol": "tcp"},
+        {"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"},
+        {"forwarding": "l2", "tunnel": "geneve", "protocol": "tcp"},
+    ],
+)
+@pytest.mark.parametrize("frame", ["118B", "1518B"])
+def test_server_sends_the_frames_of_the_embedded_generator(
+    generator: TrexGenerator, server: TrexServer, frame: str, options: dict[str, str]
+) -> None:
+    traffic = TrafficProfile.parse(frame, options)
+    generator.use(traffic)
+
+    assert "" == generator.lacks(traffic)
+    assert 10_001 == generator.trial(10_001, 1.0, None).received
+    for port, link in enumerate(LINKS):
+        destination = link.device.mac if traffic.is_for_device else LINKS[1 - port].generator.mac
+        macs = [bytes.fromhex(mac.replace(":", "")) for mac in (link.generator.mac, destination)]
+        expected, _ = build(traffic, FrameDirection(port, *macs), 300)
+        assert [row.tobytes() for row in expected] == server.frames(port, 300)
+
+
+@pytest.mark.parametrize(("percent", "each"), [(100, (1000, 0)), (0, (0, 1000)), (75, (750, 250))])
+def test_directions_get_their_shares(
+    generator: TrexGenerator, server: TrexServer, percent: int, each: tuple[int, int]
+) -> None:
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": str(percent)}))
+
+    trial = generator.trial(1000, 1.0, None)
+
+    assert (each, each, "") == (trial.sent_each, trial.received_each, trial.invalid)
+    assert sum(map(bool, each)) == server.bursts
+
+
+@pytest.mark.parametrize(("percent", "ports"), [(100, 1.0), (0, 1.0), (50, 2.0), (80, 1.25)])
+def test_highest_rate_is_that_of_the_port_with_the_larger_share(
+    generator: TrexGenerator, percent: int, ports: float
+) -> None:
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": str(percent)}))
+
+    assert pytest.approx(LINE_RATE_PPS / 2 * ports) == generator.highest_pps()
+    assert "" == generator.trial(generator.highest_pps(), 1.0, None).invalid
+
+
+def test_latency_is_that_of_the_directions_with_frames(connect: Connect) -> None:
+    generator = connect(latency="yes")
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": "100"}))
+
+    assert 1 == len(generator.trial(10_000, 1.0, None).latency)
+
+
+def test_latency_is_not_measured_if_frames_are_too_short(connect: Connect) -> None:
+    generator = connect(latency="yes")
+    generator.use(TrafficProfile.parse("64B", {"protocol": "tcp"}))
+    short = generator.measures_latency, generator.trial(10_000, 1.0, None).latency
+    generator.use(TrafficProfile.parse("128B", {"protocol": "tcp"}))
+
+    assert (False, ()) == short
+    assert 2 == len(generator.trial(10_000, 1.0, None).latency)
 
 
 def test_frames_go_to_the_router_or_through_the_bridge(generator: TrexGenerator, server: TrexServer) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from perftrend.measure.embedded.frames import FrameDirection
+from perftrend.measure.embedded.frames import FrameDirection, build
 from perftrend.measure.traffic import TrafficProfile
-from perftrend.measure.trex.streams import PortTraffic, split
+from perftrend.measure.trex.streams import PortTraffic, can_measure_latency, split
+from tests.doubles.trex_program import FieldProgram, parse_program
 
 DIRECTION = FrameDirection(0, source_mac=bytes(range(6)), destination_mac=bytes(range(10, 16)))
 
@@ -51,13 +52,75 @@ def test_frame_has_the_addresses_of_its_direction_and_a_valid_checksum() -> None
     assert 0xFFFF == (total & 0xFFFF) + (total >> 16)
 
 
-def test_program_writes_256_hosts_into_both_addresses() -> None:
-    (stream,) = burst("64B", 100)
-    counter, *writes, checksum = stream["vm"]["instructions"]
+def compiled(stream: Any, **cores: int) -> FieldProgram:
+    """Return the program of a stream as the server executes it."""
+    parse_program(stream["vm"])
+    return FieldProgram(stream["vm"], frame(stream), **cores)
 
-    assert (2, 257) == (counter["min_value"], counter["max_value"])
-    assert [28, 32] == [write["pkt_offset"] for write in writes]
-    assert {"type": "fix_checksum_ipv4", "pkt_offset": 14} == checksum
+
+def embedded(traffic: TrafficProfile, count: int) -> list[bytes]:
+    """Return the frames of the embedded generator."""
+    return [row.tobytes() for row in build(traffic, DIRECTION, count)[0]]
+
+
+HEADERS = [
+    {},
+    {"forwarding": "l2"},
+    {"protocol": "tcp"},
+    {"forwarding": "ip6"},
+    {"forwarding": "ip6", "protocol": "tcp"},
+    {"forwarding": "l2", "tunnel": "vxlan"},
+    {"forwarding": "l2", "tunnel": "geneve", "protocol": "tcp"},
+]
+
+
+@pytest.mark.parametrize("vlan", ["0", "100"])
+@pytest.mark.parametrize("options", HEADERS)
+def test_frames_are_those_of_the_embedded_generator(options: dict[str, str], vlan: str) -> None:
+    traffic = TrafficProfile.parse("129B", {**options, "vlan": vlan})
+    (stream,) = PortTraffic(traffic, DIRECTION).burst(600, 1.0)
+
+    assert embedded(traffic, 600) == list(compiled(stream).frames(600))
+
+
+@pytest.mark.parametrize("options", [{}, {"forwarding": "ip6"}, {"forwarding": "l2", "tunnel": "vxlan"}])
+@pytest.mark.parametrize(
+    ("flows", "count"),
+    [
+        ("1", 5),
+        ("20000", 20_100),  # more hosts than a tunnel has source ports
+        ("1000000", 16_000),  # 15,625 hosts and 64 ports
+    ],
+)
+def test_flows_are_those_of_the_embedded_generator(options: dict[str, str], flows: str, count: int) -> None:
+    traffic = TrafficProfile.parse("114B", {**options, "flow_count": flows})
+    (stream,) = PortTraffic(traffic, DIRECTION).burst(count, 1.0)
+
+    assert embedded(traffic, count) == list(compiled(stream).frames(count))
+
+
+@pytest.mark.parametrize("flows", ["7", "1000000"])
+def test_cores_that_share_a_stream_send_its_flows_by_turns(flows: str) -> None:
+    traffic = TrafficProfile.parse("64B", {"flow_count": flows})
+    (stream,) = PortTraffic(traffic, DIRECTION).burst(3000, 1.0)
+
+    frames = [list(compiled(stream, cores=3, core=core).frames(1000)) for core in range(3)]
+
+    assert embedded(traffic, 3000) == [one for turn in zip(*frames, strict=True) for one in turn]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "can"),
+    [
+        ("64B", {}, True),
+        ("64B", {"protocol": "tcp"}, False),
+        ("81B", {"forwarding": "ip6"}, False),
+        ("82B", {"forwarding": "ip6"}, True),
+        ("1518B", {"forwarding": "l2", "tunnel": "vxlan"}, False),
+    ],
+)
+def test_latency_needs_room_for_the_data_of_trex(name: str, options: dict[str, str], *, can: bool) -> None:
+    assert can == can_measure_latency(TrafficProfile.parse(name, options))
 
 
 def test_imix_has_its_shares_and_the_exact_number_of_frames() -> None:

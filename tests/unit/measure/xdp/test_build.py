@@ -26,11 +26,11 @@ def test_shipped_instructions_are_those_of_the_source(require: Callable[[object,
 
 def test_layout_is_that_of_the_source() -> None:
     """The source asserts these sizes."""
-    frames = 2 * 256 * 24
-    offset_of_frames = 120
+    frames = 2 * 24
+    offset_of_frames = 176
 
     assert offset_of_frames == PACER.fields["frame"][1]  # type: ignore[index]
-    assert offset_of_frames + frames * 48 == PACER.itemsize
+    assert offset_of_frames + frames * 144 == PACER.itemsize
 
 
 def test_file_without_a_program_is_refused() -> None:

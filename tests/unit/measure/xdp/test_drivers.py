@@ -11,6 +11,7 @@ from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.embedded import drivers as embedded_drivers
 from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.interfaces import Node
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import Loopback, VethPairs
 from perftrend.measure.xdp import drivers
 from perftrend.measure.xdp.drivers import XdpGenerator
@@ -97,3 +98,21 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
 def test_option_is_refused() -> None:
     with pytest.raises(SettingsError, match="generator xdp has no options, but the testbed sets 'queueing'"):
         XdpGenerator(UnconnectedPairs(), Node(), {"queueing": "yes"})
+
+
+def test_number_of_flows_has_no_limit_unless_frames_are_sent_through_sockets() -> None:
+    traffic = TrafficProfile.parse("78B", {"forwarding": "ip6", "flow_count": "1000000"})
+    generator = XdpGenerator(UnconnectedPairs(), Node(), {})
+    generator.open()
+    without_limit = generator.lacks(traffic)
+    Worker.is_refused = True
+    generator.open()
+
+    assert "" == without_limit
+    assert "flow_count=1000000" in generator.lacks(traffic)
+
+
+def test_frame_that_the_device_cannot_receive_is_lacking() -> None:
+    generator = XdpGenerator(UnconnectedPairs(), Node(), {})
+
+    assert "frames of up to 1518 bytes" in generator.lacks(TrafficProfile.parse("9000B", {}))
