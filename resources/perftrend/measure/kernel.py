@@ -24,8 +24,9 @@ from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
-_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4",))
+_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4",), routes=("ip4",))
 _QUEUE_FRAMES = 4096
+_ROUTES_S = 120.0
 _GATEWAYS = ("192.0.2.1", "192.0.2.2")
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 
@@ -33,16 +34,19 @@ _GATEWAYS = ("192.0.2.1", "192.0.2.2")
 class KernelDevice(Device):
     """Linux forwarding.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), and ``base_rules`` (0 to
-    10,000), the number of rules added in every test, because without rules the kernel is faster than the
-    generator.
+    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``routes`` (0 to 2,000,000) and
+    ``base_rules`` (0 to 10,000), the number of rules added in every test, because without rules the kernel is
+    faster than the generator.
     """
+
+    reconfigurable = ("routes",)
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
         self.version = f"linux {platform.release()}"
         self._wiring = wiring
         self._node = node
         self._started = False
+        self._routes = 0
 
     @override
     def unusable(self) -> str:
@@ -77,6 +81,7 @@ class KernelDevice(Device):
                 self._bridge()
             else:
                 self._route(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules")))
+            self._add_routes(int(options.get("routes", "0")))
             self._own_threads()
         except BaseException:
             self.stop()
@@ -123,6 +128,19 @@ class KernelDevice(Device):
         command = self._wiring.at_device(["nft", "-f", "-"])
         run(command, text="\n".join([*lines, "  }", "}"]))
 
+    def _add_routes(self, count: int) -> None:
+        """Add routes to single hosts, beginning with those of the traffic, until there are so many."""
+        ways = [
+            f"via {gateway} dev {interface} onlink"
+            for gateway, (_, interface) in zip(_GATEWAYS, VethPairs.interfaces, strict=True)
+        ]
+        lines = (
+            f"route add {frames.route(number)} {ways[number % 2]}" for number in range(self._routes, count)
+        )
+        command = self._wiring.at_device(["ip", "-batch", "-"])
+        run(command, text="\n".join(lines), timeout_s=_ROUTES_S)
+        self._routes = count
+
     def _own_threads(self) -> None:
         for peer, interface in VethPairs.interfaces:
             # A veth interface uses NAPI if GRO is on, and then only for frames that GRO may merge: those of a
@@ -141,10 +159,15 @@ class KernelDevice(Device):
                 os.sched_setaffinity(thread, {self._node.cpu})
 
     @override
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        self._add_routes(int(options["routes"]))
+
+    @override
     def stop(self) -> None:
         if not self._started:
             return
         self._started = False
+        self._routes = 0
         # Each step is independent: objects that were never created cannot be removed.
         for command in (
             ["nft", "delete", "table", "ip", "perftrend"],
