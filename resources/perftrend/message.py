@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from perftrend.errors import ArchiveError
 from perftrend.latency import LoadLatency
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step
+from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Reconfiguration, Step
 
 MARKER = "perftrend: "
 """The prefix of the line of JSON."""
@@ -73,6 +73,7 @@ _OPTIONAL = (
     "latency",
     "critical_load",
     "held",
+    "reconfiguration",
 )
 """Fields that are omitted if they are empty, as in the messages of older versions."""
 
@@ -152,6 +153,8 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
     for number, trial in enumerate(measurement.trials):
         if not (0 <= trial.sent <= _MOST_FRAMES and 0 <= trial.received <= _MOST_FRAMES):
             raise _wrong(f"trials.{number}", f"frames are counted from 0 to {_MOST_FRAMES}")
+    if measurement.reconfiguration and not measurement.reconfiguration.rate_pps > 0:
+        raise _wrong("reconfiguration.rate_pps", "a rate is above 0")
     return replace(measurement, phases=tuple(_expand(phases, measurement)))
 
 
@@ -216,10 +219,7 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
     for name, throughput_pps in measurement.conditional_throughput_pps.items():
         yield f"{name.upper()} conditional throughput: {_rate(throughput_pps, measurement.frame_bytes)}"
     yield from _latencies(measurement.latency)
-    if measurement.critical_load:
-        yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
-    if measurement.held:
-        yield from _held_rate(measurement.held, measurement.frame_bytes)
+    yield from _losses(measurement)
     if measurement.invalid:
         yield f"This result is not valid: {_one_line(measurement.invalid)}."
     if measurement.simulated:
@@ -234,6 +234,15 @@ def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
             yield f"{load} is not valid: {_one_line(latency.invalid)}."
         else:
             yield f"{load}: [{', '.join(each)}] usec [min/avg/max] per stream"
+
+
+def _losses(measurement: Measurement) -> Iterator[str]:
+    if measurement.critical_load:
+        yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
+    if measurement.held:
+        yield from _held_rate(measurement.held, measurement.frame_bytes)
+    if measurement.reconfiguration:
+        yield from _reconfiguration(measurement.reconfiguration, measurement.frame_bytes)
 
 
 def _critical_load(load: CriticalLoad, frame_bytes: float) -> Iterator[str]:
@@ -252,6 +261,15 @@ def _held_rate(held: HeldRate, frame_bytes: float) -> Iterator[str]:
     )
     if held.bursty:
         yield "Frames were lost in bursts, so the average loss ratio may be higher."
+
+
+def _reconfiguration(found: Reconfiguration, frame_bytes: float) -> Iterator[str]:
+    changes = " ".join(f"{name}={value}" for name, value in found.changes.items())
+    yield f"Reconfiguration: {changes} in {found.duration_s:.3f} s at {_rate(found.rate_pps, frame_bytes)}"
+    yield f"Packets lost due to reconfig: {found.lost}"
+    yield f"Implied time lost: {found.lost_s:.9g}"
+    if found.baseline_lost:
+        yield f"Packets lost in the same time without it: {found.baseline_lost}"
 
 
 def _rate(pps: float, frame_bytes: float) -> str:

@@ -190,12 +190,32 @@ class HeldRate:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconfiguration:
+    """The loss of a trial during which the device was reconfigured."""
+
+    rate_pps: float
+    changes: Mapping[str, str] = field(hash=False)
+    """The options of the device that were changed, with their new values."""
+    duration_s: float
+    """How long the device took to change them."""
+    lost: int
+    """The number of frames that were lost in the whole trial."""
+    baseline_lost: int
+    """The number of frames that were lost in the same trial without reconfiguration."""
+
+    @property
+    def lost_s(self) -> float:
+        """The time without service: how long the lost frames were sent."""
+        return self.lost / self.rate_pps
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """The measurement of one test: the contents of its message, for users and for programs."""
 
     kind: str
     """``mrr``, ``ndrpdr`` (several loss ratios in one search), ``binary`` (one loss ratio), ``soak`` (the
-    critical load) or ``hold`` (one rate for a long time)."""
+    critical load), ``hold`` (one rate for a long time) or ``reconf`` (a reconfiguration under traffic)."""
     testbed: str
     frame: str
     """``64B`` or another length, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``."""
@@ -206,7 +226,8 @@ class Measurement:
     samples: tuple[float, ...] = ()
     """MRR: the receive rate of each trial, in pps; a hold: that of each slice."""
     intervals: Mapping[str, Interval] = field(default_factory=dict, hash=False)
-    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which contains the critical load."""
+    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which contains the critical load; a
+    reconfiguration: ``{"ndr": …}``, which its rate is derived from."""
     trials: tuple[Trial, ...] = ()
     """Every trial, in the order of time, including those that were repeated."""
     loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -227,6 +248,8 @@ class Measurement:
     """A soak: its estimate."""
     held: HeldRate | None = None
     """A hold: the loss at the rate."""
+    reconfiguration: Reconfiguration | None = None
+    """A reconfiguration: its loss; None if there was none, as NDR was not found."""
     counters: str = ""
     """File with the counters that were collected, relative to the archive."""
     versions: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -239,8 +262,10 @@ class Measurement:
     def rates(self) -> dict[str, tuple[float, ...]]:
         """The samples of each trace that the test belongs to, in pps, by metric.
 
-        For a search that is the lower bound; for a soak, the critical load.
+        For a search that is the lower bound; for a soak, the critical load. A reconfiguration has none.
         """
+        if self.kind == "reconf":
+            return {}
         sampled = {self.kind: self.samples} if self.samples else {}
         found = {name: (interval.lower,) for name, interval in self.intervals.items()}
         estimated = {self.kind: (self.critical_load.rate_pps,)} if self.critical_load else {}

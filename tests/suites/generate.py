@@ -8,6 +8,7 @@ After a change of either::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import jinja2
@@ -27,11 +28,14 @@ def suites() -> Iterator[tuple[Path, str]]:
         undefined=jinja2.StrictUndefined,
     )
     template = environment.get_template("suite.robot.j2")
-    for device in plan["devices"]:
-        for measurement in plan["measurements"]:
-            name = f"{device['name']}-{measurement['tag'].lower()}.robot"
-            text = template.render(device=device, measurement=measurement, frames=plan["frames"])
-            yield FOLDER / name, text.rstrip() + "\n"
+    pairs = [
+        *product(plan["devices"], plan["measurements"]),
+        *product(plan["reconfigurations"], [plan["reconfiguration"]]),
+    ]
+    for device, measurement in pairs:
+        name = f"{device['name']}-{measurement['tag'].lower()}.robot"
+        text = template.render(device=device, measurement=measurement, frames=plan["frames"])
+        yield FOLDER / name, text.rstrip() + "\n"
 
 
 def main() -> None:

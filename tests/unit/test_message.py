@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.latency import Latency, LoadLatency
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Step, Trial
+from perftrend.model import (
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    Measurement,
+    Phase,
+    Reconfiguration,
+    Step,
+    Trial,
+)
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "formats" / "message.schema.json"
 SCHEMA = jsonschema.Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
@@ -63,6 +72,13 @@ HOLD = replace(
     ),
 )
 
+RECONF = replace(
+    NDRPDR,
+    kind="reconf",
+    intervals={"ndr": Interval(10e6, 10.05e6)},
+    reconfiguration=Reconfiguration(9e6, {"routes": "10000"}, duration_s=0.25, lost=1107, baseline_lost=0),
+)
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 counts = st.integers(min_value=0, max_value=10**15)
@@ -93,7 +109,7 @@ def measurements_of_all_kinds(draw: st.DrawFn) -> Measurement:
 
 plain_measurements = st.builds(
     Measurement,
-    kind=st.sampled_from(["mrr", "ndrpdr", "binary", "soak", "hold"]),
+    kind=st.sampled_from(["mrr", "ndrpdr", "binary", "soak", "hold", "reconf"]),
     testbed=texts,
     frame=texts,
     frame_bytes=numbers,
@@ -118,6 +134,15 @@ plain_measurements = st.builds(
     ),
     critical_load=st.none() | st.builds(CriticalLoad, numbers, numbers, numbers, counts),
     held=st.none() | st.builds(HeldRate, numbers, numbers, numbers, numbers, counts, st.booleans()),
+    reconfiguration=st.none()
+    | st.builds(
+        Reconfiguration,
+        st.floats(min_value=1e-3, allow_infinity=False),
+        st.dictionaries(texts, texts, max_size=2),
+        numbers,
+        counts,
+        counts,
+    ),
     counters=texts,
     versions=st.dictionaries(texts, texts, max_size=3),
     invalid=texts,
@@ -235,6 +260,25 @@ def test_people_read_what_cannot_be_trusted(measurement: Measurement, sentence: 
                 "Held rate: 10000000.0 pps, 6.720 Gbps, loss ratio 0.1, on average at most 0.2 "
                 "with a confidence of 0.9.",
                 "Frames were lost in bursts, so the average loss ratio may be higher.",
+            ],
+        ),
+        (
+            RECONF,
+            [
+                "NDR_LOWER: 10000000.0 pps, 6.720 Gbps",
+                "NDR_UPPER: 10050000.0 pps, 6.754 Gbps",
+                "Reconfiguration: routes=10000 in 0.250 s at 9000000.0 pps, 6.048 Gbps",
+                "Packets lost due to reconfig: 1107",
+                "Implied time lost: 0.000123",
+            ],
+        ),
+        (
+            replace(RECONF, intervals={}, reconfiguration=Reconfiguration(1e6, {"routes": "9"}, 0.5, 50, 60)),
+            [
+                "Reconfiguration: routes=9 in 0.500 s at 1000000.0 pps, 0.672 Gbps",
+                "Packets lost due to reconfig: 50",
+                "Implied time lost: 5e-05",
+                "Packets lost in the same time without it: 60",
             ],
         ),
     ],

@@ -127,8 +127,8 @@ def test_a_file_may_be_empty_and_a_section_too(file: Path) -> None:
 
 
 def test_the_cadence_chooses_the_tests_unless_tags_do() -> None:
-    assert ("ndrpdrAND64bNOTsoak",) == Settings(cadence="weekly").expressions
-    assert ("mrrNOTsoak",) == Settings(cadence="weekly", tags=("mrr",)).expressions
+    assert ("ndrpdrAND64bNOTsoakNOTreconf",) == Settings(cadence="weekly").expressions
+    assert ("mrrNOTsoakNOTreconf",) == Settings(cadence="weekly", tags=("mrr",)).expressions
 
 
 def test_parameter_of_a_profile_may_be_empty(file: Path) -> None:
@@ -300,12 +300,13 @@ def test_soak_may_be_as_short_as_its_first_trial(file: Path) -> None:
 @pytest.mark.parametrize(
     ("tag", "expression"),
     [
-        ("imix", "imixNOTsoak"),
-        ("mrrANDimixNOT64b", "mrrANDimixNOT64bNOTsoak"),
-        ("SoakANDimix", "SoakANDimix"),
+        ("imix", "imixNOTsoakNOTreconf"),
+        ("mrrANDimixNOT64b", "mrrANDimixNOT64bNOTsoakNOTreconf"),
+        ("SoakANDimix", "SoakANDimixNOTreconf"),
+        ("reconf", "reconfNOTsoak"),
     ],
 )
-def test_soak_is_chosen_only_by_name(tag: str, expression: str) -> None:
+def test_long_tests_are_chosen_only_by_name(tag: str, expression: str) -> None:
     assert (expression,) == Settings(tags=(tag,)).expressions
 
 

@@ -12,7 +12,7 @@ from robot import running
 
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 PLAN = yaml.safe_load((SUITES / "suites.yaml").read_text())
-DEVICES = [device["name"] for device in PLAN["devices"]]
+DEVICES = [device["name"] for device in PLAN["devices"] + PLAN["reconfigurations"]]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,7 @@ def test_every_device_is_measured_in_every_way_at_every_size(shipped: running.Te
         for device in ("ethip4-ip4base", "ethip4-ip4base-acl20", "ethip4-ip4base-acl60", "eth-l2bdbasemaclrn")
         for metric in ("mrr", "ndrpdr", "soak")
     }
+    planned |= {f"{frame}-1c-ethip4-ip4base-addroutes-reconf" for frame in ("64b", "1518b", "imix")}
 
     assert planned == {test.name for test in shipped.all_tests}
 
@@ -57,7 +58,7 @@ def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSu
 def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> None:
     tags = {str(tag) for test in shipped.all_tests for tag in test.tags}
 
-    assert {"64B", "1518B", "IMIX", "1C", "MRR", "NDRPDR", "SOAK", *DEVICES} == tags
+    assert {"64B", "1518B", "IMIX", "1C", "MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES} == tags
 
 
 @pytest.mark.parametrize(

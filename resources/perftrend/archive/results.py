@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from perftrend import message
@@ -180,6 +181,12 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, MetricValue
     for name, latency in measurement.latency.items():
         samples = () if latency.invalid else (latency.average_us,)
         yield name, MetricValue(samples, measurement.invalid or latency.invalid, "us", Better.LOWER)
+    if measurement.kind == "reconf":
+        found = measurement.reconfiguration
+        values = (found.lost, found.lost_s) if found else ()
+        for name, sample in zip_longest(_METRICS["RECONF"], values):
+            samples = () if sample is None else (float(sample),)
+            yield name, MetricValue(samples, measurement.invalid, _UNITS[name], Better.LOWER)
 
 
 def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:

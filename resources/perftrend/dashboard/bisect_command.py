@@ -14,7 +14,9 @@ from perftrend.settings import Settings
 from perftrend.store.tiles import TileColumn
 from perftrend.trigger import Trigger, parse, patterns_of
 
-_TEST = re.compile(r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold))?", re.IGNORECASE | re.ASCII)
+_TEST = re.compile(
+    r"(\d+b|imix)-(\d+c)-([a-z0-9-]+?)(?:-(mrr|ndrpdr|soak|hold|reconf))?", re.IGNORECASE | re.ASCII
+)
 """Names of tests: frame size, cores, function of the device, kind of test; each part is also a tag."""
 
 

@@ -19,7 +19,7 @@ from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
 from perftrend.latency import LATENCY_LOADS
-from perftrend.measure.specification import MrrPlan, SearchPlan, Specification
+from perftrend.measure.specification import RECONF_S, MrrPlan, SearchPlan, Specification
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
 from perftrend.settings.sections import SoakSettings
@@ -88,6 +88,11 @@ def _of_test(
     if "soak" in metrics:
         soak_s = soak.total_duration_s + start_s
         return Duration(soak_s, soak_s)
+    if "reconf_packets" in metrics:
+        return Duration(
+            _search_s(frozenset({"ndr"}), search) + 2 * RECONF_S + start_s,
+            search.timeout_s + mrr.attempts * (2 * RECONF_S + start_s),
+        )
     latencies = metrics & LATENCY_LOADS.keys()
     latencies_s = len(latencies) * search.latency_duration_s
     return Duration(

@@ -19,7 +19,7 @@ from perftrend.execution import estimate, selection
 from perftrend.measure import specification
 from perftrend.measure.specification import Specification
 from perftrend.model import TraceKey
-from perftrend.settings import Settings
+from perftrend.settings import ON_REQUEST, Settings
 from perftrend.trigger import Refusal, RequestOptions, Trigger
 
 _PLACEHOLDER_TAGS = "TAGS"
@@ -28,7 +28,6 @@ _LONGEST_REASON = 300
 _MRR = "mrr"
 _SMALLEST = "64b"
 """The smallest frames, which most tests of a device use."""
-_SOAK = "soak"
 _OPERATORS = re.compile("(AND|OR|NOT)")
 _PATTERN = re.compile(r"[*?\[\]]")
 
@@ -310,9 +309,15 @@ def expressions(trigger: Trigger, settings: Settings) -> tuple[str, ...]:
 
 
 def _without(expression: str, excluded: Sequence[str]) -> tuple[str, ...]:
-    # Soak tests are only selected by an expression that names them, which an exclusion must not do.
-    is_meant = _SOAK in expression.lower() or all(_SOAK not in each.lower() for each in excluded)
-    return tuple(excluded) if is_meant or _SOAK in excluded else (*excluded, _SOAK)
+    # Some tests are only selected by an expression that names them, which an exclusion must not do.
+    named = (
+        word
+        for word in ON_REQUEST
+        if word not in expression.lower()
+        and word not in excluded
+        and any(word in each.lower() for each in excluded)
+    )
+    return (*excluded, *named)
 
 
 def _expand_list(name: str, settings: Settings) -> tuple[str, ...]:

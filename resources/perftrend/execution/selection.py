@@ -20,7 +20,7 @@ from perftrend.errors import UsageError
 from perftrend.measure import specification
 from perftrend.measure.specification import Specification
 from perftrend.model import Result, Run, Series, TraceKey
-from perftrend.settings import NO_SOAK, Settings
+from perftrend.settings import ON_REQUEST, Settings
 from perftrend.watchlist import Watchlist, WatchlistEntry
 
 if TYPE_CHECKING:  # a command of a profile is measured without suites and without a database
@@ -78,7 +78,8 @@ def _keys(suite: TestSuite, testbed: str) -> Iterator[TraceKey]:
 
 
 def _no_match_message(expressions: Sequence[str], known: set[str]) -> str:
-    expressions = [expression.removesuffix(NO_SOAK) for expression in expressions]
+    for word in reversed(ON_REQUEST):
+        expressions = [expression.removesuffix(f"NOT{word}") for expression in expressions]
     requested = " ".join(expressions)
     lowered = {tag.lower(): tag for tag in known}
     words = [

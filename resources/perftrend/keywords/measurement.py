@@ -6,7 +6,9 @@ then are added when the test ends: Robot Framework would shorten an exception wi
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, cast
 
@@ -18,9 +20,9 @@ import perftrend
 from perftrend import message
 from perftrend.errors import SearchTimeoutError
 from perftrend.keywords.progress import SearchProgress
-from perftrend.keywords.testbed import TestbedKeywords
+from perftrend.keywords.testbed import TestbedKeywords, skip
 from perftrend.measure.procedure import Procedure
-from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.specification import RECONF_S, HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
 from perftrend.model import Measurement
 
 
@@ -43,12 +45,8 @@ class MeasuringKeywords:
         The setting ``search.strategy`` selects the algorithm, and ``search.loss_ratios`` adds further PDRs.
         An MDR search shows its progress on a terminal, and in a log once a minute.
         """
-        try:
-            with SearchProgress() as progress:
-                found = self._procedure().ndr_and_pdr(self._search_plan(), on_step=progress.show_step)
-        except SearchTimeoutError as error:
-            self._unfinished = error.result if isinstance(error.result, Measurement) else None
-            raise
+        with self._searching() as progress:
+            found = self._procedure().ndr_and_pdr(self._search_plan(), on_step=progress.show_step)
         self._set_test_message(found)
 
     @keyword
@@ -78,6 +76,33 @@ class MeasuringKeywords:
         with SearchProgress() as progress:
             found = self._procedure().hold(plan, on_step=progress.show_step)
         self._set_test_message(found)
+
+    @keyword
+    def measure_reconfiguration(
+        self, rate_pps: float = 0.0, duration_s: float = RECONF_S, **changes: str
+    ) -> None:
+        """Change options of the device while traffic runs, and report the lost frames.
+
+        ``routes=10000`` adds routes until the device has 10,000. ``rate_pps`` counts both directions
+        together; by default, NDR is searched first, and the rate is 90 % of it. A trial of the same duration
+        without reconfiguration comes first. The test is skipped if the device cannot change an option while
+        it runs.
+        """
+        skip(self._testbed().testbed.lacks_change(changes))
+        plan = ReconfPlan(changes, self._search_plan(), rate_pps, duration_s)
+        with self._searching() as progress:
+            found = self._procedure().reconf(plan, on_step=progress.show_step)
+        self._set_test_message(found)
+
+    @contextlib.contextmanager
+    def _searching(self) -> Iterator[SearchProgress]:
+        """Show the progress of a search; if it times out, retain its measurements for the end of the test."""
+        try:
+            with SearchProgress() as progress:
+                yield progress
+        except SearchTimeoutError as error:
+            self._unfinished = error.result if isinstance(error.result, Measurement) else None
+            raise
 
     def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
         """Add the measurements of an unfinished search; called by Robot Framework."""

@@ -116,4 +116,7 @@ def _format_result(test: result.TestCase) -> str:
         return "passed"
     averages = {name: sum(samples) / len(samples) for name, samples in measured.rates.items()}
     text = ", ".join(f"{name.upper()} {rate / _MEGA:.4f} Mpps" for name, rate in averages.items())
-    return f"{text}, NOT VALID: {measured.invalid}" if measured.invalid else text
+    if found := measured.reconfiguration:
+        text = f"lost {found.lost} packets, {found.lost_s:.6g} s, at {found.rate_pps / _MEGA:.4f} Mpps"
+    doubt = f"NOT VALID: {measured.invalid}" if measured.invalid else ""
+    return ", ".join(filter(None, [text, doubt]))

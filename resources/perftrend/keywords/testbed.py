@@ -75,7 +75,7 @@ class TestbedKeywords:
 
         A test that the device cannot run is skipped.
         """
-        _skip(self.testbed.lacks(options))
+        skip(self.testbed.lacks(options))
         self.testbed.start_device(options)
 
     @keyword
@@ -90,11 +90,12 @@ class TestbedKeywords:
         A length such as ``64B``, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``. A test with
         frames that the generator cannot send is skipped.
         """
-        _skip(self.testbed.lacks_traffic(frame))
+        skip(self.testbed.lacks_traffic(frame))
         self.testbed.use(frame)
         logger.info(f"highest rate {self.testbed.maximum_pps:.0f} pps, link {self.testbed.link_pps:.0f} pps")
 
 
-def _skip(reason: str) -> None:
+def skip(reason: str) -> None:
+    """Skip the test if there is a reason why the testbed cannot run it."""
     if reason:
         raise SkipExecution(f"{NOT_SUPPORTED}{reason}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from perftrend.errors import SettingsError, nearest
+from perftrend.errors import SettingsError, TestbedError, nearest
 from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile
 from perftrend.model import Trial
 
@@ -178,6 +178,8 @@ class Device(Protocol):
     """
 
     version: str
+    reconfigurable: Collection[str] = ()
+    """Options with an integer value that :meth:`reconfigure` can increase."""
 
     def unusable(self) -> str:
         """Return why this user or machine cannot run the device; empty if they can."""
@@ -194,6 +196,16 @@ class Device(Protocol):
 
     def start(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device. :raises TestbedError: if that fails; nothing is left behind."""
+
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        """Increase options of the running device, which goes on to forward.
+
+        It is called in a thread of its own, while traffic runs.
+
+        :param options: valid options of :attr:`reconfigurable`, with their new values.
+        :raises TestbedError: if that fails.
+        """
+        raise TestbedError(f"this device cannot change {' and '.join(options)} while it runs")
 
     def verify_running(self) -> None:
         """Raise a TestbedError if the device has ended since its start: it would lose every frame."""

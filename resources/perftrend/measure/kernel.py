@@ -19,31 +19,41 @@ from typing_extensions import override
 
 from perftrend import errors
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
-from perftrend.measure.kernel_network import cleanup, commands, missing_interface, rules
+from perftrend.measure.kernel_network import cleanup, commands, missing_interface, routes, rules
 from perftrend.measure.traffic import FORWARDINGS
 from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
 _ABILITIES = DeviceAbilities(
-    "Linux", FORWARDINGS, acl_rules=("ip4", "ip6"), tunnel=("vxlan", "geneve"), vlan=True
+    "Linux",
+    FORWARDINGS,
+    acl_rules=("ip4", "ip6"),
+    routes=("ip4",),
+    tunnel=("vxlan", "geneve"),
+    vlan=True,
 )
 _QUEUE_FRAMES = 4096
+_ROUTES_S = 120.0
 
 
 class KernelDevice(Device):
     """Linux forwarding.
 
-    Options: those that tests set for all devices, except ``routes`` and ``cores``, and ``base_rules`` (0 to
+    Options: those that tests set for all devices, except ``cores``, and ``base_rules`` (0 to
     10,000), the number of rules added in every test, because without rules the kernel is faster than the
     generator. Rules apply to routed frames only.
     """
+
+    reconfigurable = ("routes",)
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
         self.version = f"linux {platform.release()}"
         self._wiring = wiring
         self._node = node
         self._started = False
+        self._options: Mapping[str, str] = {}
+        self._routes = 0
 
     @override
     def unusable(self) -> str:
@@ -75,12 +85,14 @@ class KernelDevice(Device):
             raise errors.TestbedError(reason)
         self.stop()
         self._started = True
+        self._options = options
         try:
             self._queue_in_front()
             # First: Linux sends frames of its own as soon as an interface has IPv6.
             run(self._wiring.at_device(["nft", "-f", "-"]), text=rules(options))
             for command in commands(options):
                 self._run(*command)
+            self._add_routes(options)
             self._own_threads()
         except BaseException:
             self.stop()
@@ -101,6 +113,13 @@ class KernelDevice(Device):
             ]
             run(self._wiring.at_generator(command))
 
+    def _add_routes(self, options: Mapping[str, str]) -> None:
+        """Add routes to single hosts, beginning with those of the traffic, until there are so many."""
+        count = int(options.get("routes", "0"))
+        command = self._wiring.at_device(["ip", "-batch", "-"])
+        run(command, text=routes(range(self._routes, count), options), timeout_s=_ROUTES_S)
+        self._routes = count
+
     def _own_threads(self) -> None:
         for peer, interface in VethPairs.interfaces:
             # A veth interface uses NAPI if GRO is on, and then only for frames that GRO may merge: those of a
@@ -119,10 +138,15 @@ class KernelDevice(Device):
                 os.sched_setaffinity(thread, {self._node.cpu})
 
     @override
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        self._add_routes({**self._options, **options})
+
+    @override
     def stop(self) -> None:
         if not self._started:
             return
         self._started = False
+        self._routes = 0
         # Each step is independent: objects that were never created cannot be removed.
         for command in cleanup():
             with contextlib.suppress(errors.TestbedError):

@@ -5,7 +5,7 @@ All interfaces stay silent: every frame that the generator receives was sent by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address
 
 from perftrend import errors
@@ -28,12 +28,11 @@ _SET = 'if [ -e "/proc/sys/$1" ]; then echo "$2" > "/proc/sys/$1"; fi'
 
 def commands(options: Mapping[str, str]) -> Iterator[Command]:
     """Generate the commands for the options of a test, to be run in the network of the device."""
-    ends = [interface for _, interface in VethPairs.interfaces]
+    ends = _ends(options)
     # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
     yield ["ip", "link", "set", "lo", "up"]
     if (vlan := options.get("vlan", "0")) != "0":
-        ends, lower = [f"vlan{port}" for port in range(len(ends))], ends
-        for end, interface in zip(ends, lower, strict=True):
+        for end, (_, interface) in zip(ends, VethPairs.interfaces, strict=True):
             yield ["ip", "link", "add", "link", interface, "name", end, "type", "vlan", "id", vlan]
             yield ["ip", "link", "set", end, "arp", "off", "up"]
     if (tunnel := options.get("tunnel", "none")) != "none":
@@ -44,6 +43,12 @@ def commands(options: Mapping[str, str]) -> Iterator[Command]:
         yield from _bridge(ends, is_learning=forwarding == "l2")
     else:
         yield from _route(ends, 6 if forwarding == "ip6" else 4)
+
+
+def _ends(options: Mapping[str, str]) -> Sequence[str]:
+    """Return the interfaces that receive the traffic, without its tag."""
+    has_tag = options.get("vlan", "0") != "0"
+    return [f"vlan{port}" if has_tag else own for port, (_, own) in enumerate(VethPairs.interfaces)]
 
 
 def missing_interface(options: Mapping[str, str]) -> str:
@@ -131,6 +136,12 @@ def _route(ends: Sequence[str], version: int) -> Iterator[Command]:
         gateway = _GATEWAYS[version][port]
         yield _neighbour(gateway, port, end)
         yield ["ip", "route", "replace", networks[port], "via", gateway, "dev", end, "onlink"]
+
+
+def routes(numbers: Iterable[int], options: Mapping[str, str]) -> str:
+    """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
+    ways = [f"via {_GATEWAYS[4][port]} dev {end} onlink" for port, end in enumerate(_ends(options))]
+    return "\n".join(f"route add {frames.route(number)} {ways[number % 2]}" for number in numbers)
 
 
 def _neighbour(address: str, port: int, interface: str) -> Command:

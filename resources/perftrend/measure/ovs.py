@@ -31,10 +31,11 @@ from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
 _WORDS = {"emc": ("yes", "no")}
-_ABILITIES = DeviceAbilities("Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, vlan=True)
+_ABILITIES = DeviceAbilities("Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4",), vlan=True)
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
 _START_S = 30.0
+_ROUTES_S = 120.0
 _IDLE_MS = 3_600_000
 """How long an unused flow is cached: longer than a test, so that only its first frames fill the cache."""
 _LONGEST_TEXT = 4_000
@@ -87,10 +88,12 @@ _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)
 class OvsDevice(Device):
     """Open vSwitch.
 
-    Options: those that tests set for all devices, except ``routes``, ``cores`` and ``tunnel``; ``base_rules``
+    Options: those that tests set for all devices, except ``cores`` and ``tunnel``; ``base_rules``
     (0 to 10,000; the number of rules added in every test), ``emc`` (``no`` turns the exact-match cache off),
     and ``flows`` (a file of further OpenFlow rules on the machine of the job).
     """
+
+    reconfigurable = ("routes",)
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
         self.version = "Open vSwitch"
@@ -98,6 +101,7 @@ class OvsDevice(Device):
         self._node = node
         self._program: Program | None = None
         self._folder = ""
+        self._routes = 0
         self._threads: Sequence[int] = ()
 
     @override
@@ -137,6 +141,7 @@ class OvsDevice(Device):
             self._folder = ready[1]
             self._check_ports(ports)
             self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
+            self._add_routes(int(options.get("routes", "0")))
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -145,6 +150,18 @@ class OvsDevice(Device):
         except BaseException:
             self.stop()
             raise
+
+    @override
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        self._add_routes(int(options["routes"]))
+
+    def _add_routes(self, count: int) -> None:
+        """Add routes until there are so many."""
+        ports = [link.device for link in self._wiring.links]
+        lines = (route(ports, number) for number in range(self._routes, count))
+        command = ["ovs-ofctl", "add-flows", self._bridge, "-"]
+        run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
+        self._routes = count
 
     def _add_flows(self, path: str) -> None:
         """Add the rules of a file: all or, with a SettingsError, none."""
@@ -185,6 +202,7 @@ class OvsDevice(Device):
         if self._program:
             self._program.close()
             self._program = None
+            self._routes = 0
             self._threads = ()
 
     @override
@@ -270,10 +288,23 @@ def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
         return
     kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
     for number in range(len(ports)):
-        other = number ^ 1
-        route = f"mod_dl_src:{ports[other].mac},mod_dl_dst:{frames.host_mac(other).hex(':')},dec_ttl,"
-        actions = f"{route if kind else ''}output:{other + 1}"
+        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(ports, number ^ 1)
         yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
+
+
+def route(ports: Sequence[Port], number: int) -> str:
+    """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
+    port = number % 2
+    match = f"ip,in_port={2 - port},nw_dst={frames.route(number)}"
+    return f"priority=2,{match},actions={_send(ports, port)}"
+
+
+def _send(ports: Sequence[Port], number: int) -> str:
+    """Return the actions that route a packet to the hosts behind a port."""
+    return (
+        f"mod_dl_src:{ports[number].mac},mod_dl_dst:{frames.host_mac(number).hex(':')},dec_ttl,"
+        f"output:{number + 1}"
+    )
 
 
 def _acl_rule(number: int, tag: str, version: int) -> str:
@@ -290,7 +321,7 @@ def _acl_rule(number: int, tag: str, version: int) -> str:
         source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
     else:
         source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
-    return f"priority=2,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
+    return f"priority=3,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
 
 
 def read_flows(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Procedures of a performance test on an open testbed: MRR, searches, soak and hold, with counters.
+"""Procedures of a performance test on an open testbed, with counters.
 
 The device must be started and the traffic selected before. The result is one
 :class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
@@ -9,6 +9,7 @@ Source: "Continuous Performance Trending and Analysis", section Performance Tren
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,14 +33,28 @@ from perftrend.measure.search import (
     soak,
     within,
 )
-from perftrend.measure.search.trials import passes
-from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.search.trials import first_doubt, lost, passes
+from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
-from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Trial
+from perftrend.model import (
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    Measurement,
+    Phase,
+    Reconfiguration,
+    Trial,
+)
 
 _WHOLE_SHARE = 0.9
 """A trial that sent a smaller part of its frames was ended early."""
+_MIDDLE = 0.5
+_RECONF_LOAD = 0.9
+"""The device is reconfigured under this fraction of NDR."""
+_RECONF_BEGIN = 0.2
+"""The part of that trial before the reconfiguration."""
 
 
 class Procedure:
@@ -93,16 +108,21 @@ class Procedure:
         :raises SearchTimeoutError: if an MDR search found no interval by then; its ``result`` is an invalid
             measurement with every trial and the bounds known so far.
         """
-        if plan.strategy == "binary":
-            return replace(self._by_binary_search("ndrpdr", plan.goals, plan), strategy=plan.strategy)
-        return self._by_mdr_search(plan.goals, plan, on_step)
+        return self._search("ndrpdr", plan.goals, plan, on_step)
 
     def binary(self, metric: str, plan: SearchPlan) -> Measurement:
         """Search for one rate, ``ndr`` or ``pdr``, by binary search within bounds from MRR and loss ratio."""
         return self._by_binary_search("binary", {metric: plan.goals[metric]}, plan)
 
+    def _search(
+        self, kind: str, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None
+    ) -> Measurement:
+        if plan.strategy == "binary":
+            return replace(self._by_binary_search(kind, goals, plan), strategy=plan.strategy)
+        return self._by_mdr_search(kind, goals, plan, on_step)
+
     def _by_mdr_search(
-        self, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None
+        self, kind: str, goals: Mapping[str, float], plan: SearchPlan, on_step: OnStep | None
     ) -> Measurement:
         accepted: list[Trial] = []
         try:
@@ -115,9 +135,9 @@ class Procedure:
             )
         except SearchTimeoutError as error:
             if not isinstance(error.result, SearchResult) or not error.result.is_any_found:
-                raise self._timeout_error(error, goals, accepted, plan) from None
+                raise self._timeout_error(error, kind, goals, accepted, plan) from None
             result = error.result
-        found = self._finish_search("ndrpdr", _intervals(result, goals), result.invalid, plan)
+        found = self._finish_search(kind, _intervals(result, goals), result.invalid, plan)
         valid = {name: ratio for name, ratio in goals.items() if not found.intervals[name].invalid}
         conditional = _conditional_throughput(result, valid) if plan.trials_per_bound > 1 else {}
         return replace(
@@ -189,11 +209,7 @@ class Procedure:
         :param on_step: called after each slice with the progress of the test.
         :raises SettingsError: if the rate exceeds the highest rate that can be offered.
         """
-        if plan.rate_pps > self._testbed.maximum_pps:
-            raise SettingsError(
-                f"rate_pps to hold is {plan.rate_pps:.6g}; testbed {self._testbed.spec.name} can offer at "
-                f"most {self._testbed.maximum_pps:.6g} with {self._testbed.traffic.frame.name} frames"
-            )
+        self._check_rate("hold", plan.rate_pps)
         before = self._testbed.counters()
         result = hold(
             self._create_progress_measure("hold", plan.duration_s, on_step),
@@ -214,6 +230,74 @@ class Procedure:
                 bursty=result.bursty,
             ),
         )
+
+    def reconf(self, plan: ReconfPlan, *, on_step: OnStep | None = None) -> Measurement:
+        """Reconfigure the device while traffic runs, at a fraction of NDR or at a rate of the plan.
+
+        All lost frames of the trial count: the device forwards this rate without loss. A trial without
+        reconfiguration before it shows whether it does.
+
+        :param on_step: called after each trial of the search for NDR.
+        :raises SettingsError: if the rate exceeds the highest rate that can be offered.
+        :raises SearchTimeoutError: as :meth:`ndr_and_pdr`.
+        """
+        if plan.rate_pps:
+            self._check_rate("reconfigure at", plan.rate_pps)
+            return self._reconf_at(plan.rate_pps, plan)
+        found = self._search("reconf", {"ndr": 0.0}, plan.search, on_step)
+        if found.invalid:
+            return found
+        return replace(
+            self._reconf_at(_RECONF_LOAD * found.intervals["ndr"].lower, plan),
+            intervals=found.intervals,
+            loss_ratios=found.loss_ratios,
+            phases=found.phases,
+            strategy=found.strategy,
+            conditional_throughput_pps=found.conditional_throughput_pps,
+            mrr_pps=found.mrr_pps,
+        )
+
+    def _reconf_at(self, rate_pps: float, plan: ReconfPlan) -> Measurement:
+        baseline = self._testbed.trials.measure(rate_pps, plan.duration_s)
+        before = self._testbed.counters()
+        duration_s = 0.0
+
+        def reconfigure() -> None:
+            nonlocal duration_s
+            begin = time.monotonic()
+            self._testbed.device.reconfigure(plan.changes)
+            duration_s = time.monotonic() - begin
+
+        def restart() -> None:
+            nonlocal before
+            self._testbed.restart_device()
+            before = self._testbed.counters()
+
+        hook = TrialHook(reconfigure, begin=_RECONF_BEGIN, prepare=restart)
+        trial = self._testbed.trials.measure(rate_pps, plan.duration_s, hook=hook)
+        self._collect("reconf", rate_pps, before)
+        doubt = first_doubt((baseline, trial))
+        if not doubt and not hook.has_finished:
+            doubt = f"the reconfiguration had not ended after {plan.duration_s:g} s of traffic"
+        if not doubt and 0 < lost(trial) <= lost(baseline):
+            doubt = f"without reconfiguration, {lost(baseline)} frames were lost in the same time"
+        return replace(
+            self._measurement("reconf", invalid=doubt),
+            reconfiguration=Reconfiguration(
+                rate_pps=rate_pps,
+                changes=plan.changes,
+                duration_s=duration_s,
+                lost=max(0, lost(trial)),
+                baseline_lost=max(0, lost(baseline)),
+            ),
+        )
+
+    def _check_rate(self, what: str, rate_pps: float) -> None:
+        if rate_pps > self._testbed.maximum_pps:
+            raise SettingsError(
+                f"rate_pps to {what} is {rate_pps:.6g}; testbed {self._testbed.spec.name} can offer at "
+                f"most {self._testbed.maximum_pps:.6g} with {self._testbed.traffic.frame.name} frames"
+            )
 
     def _create_progress_measure(self, what: str, total_s: float, on_step: OnStep | None) -> Measure:
         """Return a measure function that reports the rest of the planned time after each trial."""
@@ -256,6 +340,7 @@ class Procedure:
     def _timeout_error(
         self,
         error: SearchTimeoutError,
+        kind: str,
         goals: Mapping[str, float],
         accepted: Sequence[Trial],
         plan: SearchPlan,
@@ -268,7 +353,7 @@ class Procedure:
             f"{name.upper()} {each.lower:.0f} to {each.upper:.0f} pps" for name, each in intervals.items()
         ]
         measurement = replace(
-            self._measurement("ndrpdr", invalid=str(error)),
+            self._measurement(kind, invalid=str(error)),
             intervals=intervals,
             loss_ratios=dict(goals),
             phases=_of_trials(error.result.phases, accepted),
@@ -281,9 +366,7 @@ class Procedure:
     ) -> Measurement:
         for name, interval in intervals.items():
             if not interval.invalid:
-                before = self._testbed.counters()
-                self._testbed.trials.measure(interval.lower, plan.initial_duration_s)
-                self._collect(name, interval.lower, before)
+                self._collect_during(name, interval.lower, plan.initial_duration_s)
         limit = partial(self._testbed.generator_limit, relative_width=plan.relative_width)
         intervals = {
             name: replace(each, invalid=each.invalid or limit(each.lower)) for name, each in intervals.items()
@@ -313,6 +396,15 @@ class Procedure:
         if reason := trial.invalid or _latency_doubt(trial, plan.goals["pdr"]):
             return LoadLatency(rate_pps, invalid=reason)
         return LoadLatency(rate_pps, trial.latency)
+
+    def _collect_during(self, where: str, rate_pps: float, duration_s: float) -> None:
+        """Collect the counters of a trial that gives no result, so that reading them cannot change one."""
+        before = self._testbed.counters()
+        during: list[Counters] = []
+        hook = TrialHook(lambda: during.append(self._testbed.device.counters()), begin=_MIDDLE)
+        self._testbed.trials.measure(rate_pps, duration_s, hook=hook)
+        self._collect(where, rate_pps, before)
+        self._collected[where]["during"] = {"device": during[-1]} if during else {}
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {

@@ -35,6 +35,7 @@ from perftrend.model import Trial
 _RULE_COST = 0.02
 """Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""
 
+_RECONF_LOSS_S = "0.001"
 _MOST = 2**32 - 1
 _ANSWERS = {"yes": True, "no": False}
 _DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
@@ -87,6 +88,8 @@ class SimulatedWiring(NoWiring):
     def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
         super().__init__(nodes, links)
         self.device: DeviceModel | None = None
+        self.interruption_s = 0.0
+        """How long the device forwards nothing in the next trial."""
 
 
 class SimulatedGenerator(TrafficGenerator):
@@ -130,6 +133,9 @@ class SimulatedGenerator(TrafficGenerator):
         if self.measures_latency and frames:
             critical_pps = device.current_critical_pps
             trial = replace(trial, latency=(latency(rate_pps / critical_pps, critical_pps, frames),) * 2)
+        lost = min(trial.received, round(rate_pps * self._wiring.interruption_s))
+        self._wiring.interruption_s = 0.0
+        trial = replace(trial, received=trial.received - lost)
         self._sent += trial.sent
         self._received += trial.received
         return trial
@@ -148,10 +154,12 @@ class SimulatedDevice(Device):
 
     Options: ``acl_rules`` and ``forwarding`` as for the embedded device, ``kind``, a name of
     :data:`~perftrend.measure.simulated_loss.KINDS`, and the arguments of the model, such as
-    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind.
+    ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind. While routes are
+    added under traffic, the device forwards nothing for ``reconf_loss_s``.
     """
 
     version = f"simulated {perftrend.__version__}"
+    reconfigurable = ("routes",)
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
         del node  # it runs on no machine
@@ -159,6 +167,7 @@ class SimulatedDevice(Device):
             raise errors.SettingsError("the simulated device needs the wiring simulated")
         self._wiring = wiring
         self._starts = 0
+        self._reconf_loss_s = 0.0
         # Runs differ, unless the option ``seed`` is set to repeat one.
         self._seed = secrets.randbits(32)
 
@@ -169,11 +178,18 @@ class SimulatedDevice(Device):
     @override
     def check(self, options: Mapping[str, str]) -> None:
         self._model(options)
+        _reconf_loss_s(options)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
         self._starts += 1
         self._wiring.device = self._model(options)
+        self._wiring.interruption_s = 0.0
+        self._reconf_loss_s = _reconf_loss_s(options)
+
+    @override
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        self._wiring.interruption_s = self._reconf_loss_s
 
     def _model(self, options: Mapping[str, str]) -> DeviceModel:
         arguments = dict(_DEFAULTS)
@@ -184,7 +200,7 @@ class SimulatedDevice(Device):
             name: _convert(name, text, _OPTIONS[name]) for name, text in options.items() if name in _OPTIONS
         }
         for name in options:
-            known = [*_OPTIONS, *TEST_NUMBERS, *TEST_WORDS, "kind"]
+            known = [*_OPTIONS, *TEST_NUMBERS, *TEST_WORDS, "kind", "reconf_loss_s"]
             if name not in known:
                 raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
         rules = _convert("acl_rules", options.get("acl_rules", "0"), _natural)
@@ -205,6 +221,13 @@ class SimulatedDevice(Device):
     @override
     def counters(self) -> Counters:
         return {}
+
+
+def _reconf_loss_s(options: Mapping[str, str]) -> float:
+    found = _convert("reconf_loss_s", options.get("reconf_loss_s", _RECONF_LOSS_S), float)
+    if not 0.0 <= found < math.inf:
+        raise errors.SettingsError(f"device option reconf_loss_s={found:g}: write a finite number from 0")
+    return float(found)
 
 
 def _convert(name: str, text: str, convert: Callable[[str], Any]) -> Any:  # noqa: ANN401 - the type is the option's

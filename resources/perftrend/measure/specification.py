@@ -27,6 +27,8 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 _LONGEST_LATENCY_S = 10.0
+RECONF_S = 10.0
+"""The usual duration of a trial under which the device is reconfigured."""
 
 
 class _SpecificationModel(BaseModel):
@@ -272,6 +274,20 @@ class SoakPlan(SoakSettings):
     """The settings of soak tests, and the lowest rate of a search."""
 
     minimum_pps: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReconfPlan:
+    """Plan of a test that reconfigures the device under traffic."""
+
+    changes: Mapping[str, str]
+    """The options of the device that change, with their new values."""
+    search: SearchPlan
+    """How NDR is searched."""
+    rate_pps: float = 0.0
+    """The rate of the traffic; 0 for 90 % of NDR."""
+    duration_s: float = RECONF_S
+    """Duration of the trial, and of another one without reconfiguration before it."""
 
 
 @dataclass(frozen=True, slots=True)

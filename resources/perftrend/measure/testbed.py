@@ -73,6 +73,7 @@ class Testbed:
             self._busy_processes,
             attempts=attempts,
             verify_device=self.device.verify_running,
+            is_simulated=spec.simulated,
         )
 
     def __enter__(self) -> Testbed:
@@ -125,6 +126,24 @@ class Testbed:
         self.device.stop()
         self.device.start(_of_device(self._options))
         self._warm_up()
+
+    def lacks_change(self, options: Mapping[str, str]) -> str:
+        """Return why the running device cannot change to these options of a test; empty if it can.
+
+        :raises SettingsError: for an invalid value, and for one that is not greater than that of the start.
+        """
+        changed = _of_device({**self._options, **options})
+        self.device.check(changed)
+        if fixed := [name for name in options if name not in self.device.reconfigurable]:
+            return f"the device cannot change {' and '.join(fixed)} while it runs"
+        for name, value in options.items():
+            started = self._options.get(name, "0")
+            if int(value) <= int(started):
+                raise errors.SettingsError(
+                    f"device option {name}={value}: the device is started with {started}; "
+                    "change it to a greater number"
+                )
+        return self.device.lacks(changed)
 
     def _complete(self, options: Mapping[str, str]) -> dict[str, str]:
         return {**self.spec.device.options, **options, **self._user_options}

@@ -15,12 +15,14 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from operator import sub
 from pathlib import Path
 
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search.trials import has_ended_early, passes
+from perftrend.measure.trial_hook import TrialHook
 from perftrend.model import Trial
 
 WIDTH_PART = 0.2
@@ -55,6 +57,7 @@ class TrustedTrials:
     :param processes: returns the processes that need exclusive use of their cores.
     :param attempts: maximum number of times that one trial is measured.
     :param verify_device: called after each trial; it raises a TestbedError if the device has ended.
+    :param is_simulated: whether trials take no time, so that a hook runs before the trial.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class TrustedTrials:
         *,
         attempts: int,
         verify_device: Callable[[], None] = lambda: None,
+        is_simulated: bool = False,
     ) -> None:
         self._generator = generator
         self._processes = processes
         self._attempts = attempts
         self._verify_device = verify_device
+        self._is_simulated = is_simulated
         self._shares: Sequence[float] = _EVEN
         self.trials: list[Trial] = []
         """Every trial since :meth:`begin_test`, including those that were measured again."""
@@ -88,16 +93,21 @@ class TrustedTrials:
         fail_above: float | None = None,
         *,
         deviation: float = EXACT,
+        hook: TrialHook | None = None,
     ) -> Trial:
         """Measure once, and again while the trial is not valid.
 
         :param deviation: largest deviation of the rate reached, as a fraction of the intended rate.
+        :param hook: runs during the trial, and again if the trial is repeated.
         :returns: the first valid trial, or the last one with the reason why it is not valid.
         """
         for attempt in range(self._attempts):
             time.sleep(pause_s(attempt))
-            watch = CoreWatch(self._processes())
-            with watch.observe():
+            if hook and attempt:
+                hook.prepare()
+            processes = self._processes()
+            watch = CoreWatch(processes, hook)
+            with watch.observe(), self._run_hook(hook, duration_s, processes):
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)
             self._verify_device()
             doubt = (
@@ -110,6 +120,19 @@ class TrustedTrials:
             if not trial.invalid:
                 break
         return trial
+
+    def _run_hook(
+        self, hook: TrialHook | None, duration_s: float, processes: Sequence[int]
+    ) -> AbstractContextManager[None]:
+        if hook is None:
+            return contextlib.nullcontext()
+        # Without processes on this machine, there are no cores to spare either.
+        generator = set(self._generator.busy_processes()) & set(processes)
+        return hook.observe(
+            0.0 if self._is_simulated else duration_s,
+            device=_cores_of(set(processes) - generator),
+            generator=_cores_of(generator),
+        )
 
 
 def off_rate(
@@ -154,12 +177,13 @@ class CoreWatch:
     """A monitor of processes that must not wait for their cores.
 
     Waiting for the testbed's own work is harmless: for a kernel thread that is watched as well and shares the
-    core, and for ``ksoftirqd``, which under overload delivers frames on the core of the process that sent
-    them. Any further waiting is due to other work.
+    core, for ``ksoftirqd``, which under overload delivers frames on the core of the process that sent them,
+    and for a hook that shares the core. Any further waiting is due to other work.
     """
 
-    def __init__(self, processes: Sequence[int]) -> None:
+    def __init__(self, processes: Sequence[int], hook: TrialHook | None = None) -> None:
         self._processes = processes
+        self._hook = hook
         self._same_core = {process: _find_on_same_core(process, processes) for process in processes}
         self.foreign = ""
         """The interference in the last watched block; empty if it was undisturbed."""
@@ -167,13 +191,14 @@ class CoreWatch:
     @contextlib.contextmanager
     def observe(self) -> Iterator[CoreWatch]:
         """Watch while the block runs; :attr:`foreign` then describes any interference."""
-        cores = {core for process in self._processes for core in _cores(process)}
+        cores = _cores_of(self._processes)
         begin, waited, stolen = time.monotonic(), self._foreign_waits_s(), _stolen_s(cores)
         self.foreign = ""
         yield self
         elapsed = time.monotonic() - begin
+        waits = map(sub, self._foreign_waits_s(), waited)
         seen = {
-            "another process used the cores": max(map(sub, self._foreign_waits_s(), waited), default=0.0),
+            "another process used the cores": max(map(sub, waits, self._hook_s()), default=0.0),
             "the host withheld the cores": _stolen_s(cores) - stolen,
         }
         for what, seconds in seen.items():
@@ -186,6 +211,10 @@ class CoreWatch:
             _wait_time_s(process) - sum(_ran_s(other) for other in self._same_core[process])
             for process in self._processes
         ]
+
+    def _hook_s(self) -> list[float]:
+        """Return the seconds that the hook has used the core of each process in the watched block."""
+        return [self._hook.ran_s(_cores(process)) if self._hook else 0.0 for process in self._processes]
 
 
 def _ran_s(process: int) -> float:
@@ -205,6 +234,10 @@ def _find_on_same_core(process: int, watched: Sequence[int]) -> list[int]:
         return []
     threads = [thread for core, thread in _packet_threads().items() if core in cores]
     return threads + [other for other in watched if other != process and _cores(other) == cores]
+
+
+def _cores_of(processes: Iterable[int]) -> set[int]:
+    return {core for process in processes for core in _cores(process)}
 
 
 def _cores(process: int) -> set[int]:

@@ -33,11 +33,11 @@ from perftrend.settings.sections import (
     TrialSettings,
     TriggerSettings,
 )
-from perftrend.settings.tree import FILE_VARIABLE, NO_SOAK, PREFIX, Settings, names, variable
+from perftrend.settings.tree import FILE_VARIABLE, ON_REQUEST, PREFIX, Settings, names, variable
 
 __all__ = [
     "FILE_VARIABLE",
-    "NO_SOAK",
+    "ON_REQUEST",
     "PREFIX",
     "AnalysisSettings",
     "BisectSettings",

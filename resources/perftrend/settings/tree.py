@@ -61,9 +61,8 @@ _STORE = ("store",)
 """Its URL may contain a password."""
 _PASSWORD = re.compile(r"(?<=://)(?P<user>[^:/?#@]*):[^/?#]*@")
 
-_SOAK = "soak"
-NO_SOAK = f"NOT{_SOAK}"
-"""Suffix that excludes soak tests; it is added to tag expressions that do not name them."""
+ON_REQUEST = ("soak", "reconf")
+"""Tests that are excluded by a suffix of each tag expression that does not contain the word."""
 
 
 class Settings(BaseModel):
@@ -119,10 +118,13 @@ class Settings(BaseModel):
     def expressions(self) -> tuple[str, ...]:
         """The tag expressions that select the tests of a run.
 
-        A soak takes half an hour, so it is selected only if an expression names it.
+        A soak takes half an hour, so it is selected only if an expression names it. The same is true for
+        reconfigurations.
         """
         chosen = self.tags or self.cadences[self.cadence]
-        return tuple(each if _SOAK in each.lower() else f"{each}{NO_SOAK}" for each in chosen)
+        return tuple(
+            "NOT".join([each, *(word for word in ON_REQUEST if word not in each.lower())]) for each in chosen
+        )
 
     @property
     def for_builds(self) -> Settings:

@@ -20,6 +20,7 @@ from perftrend.model import (
     HeldRate,
     Interval,
     Measurement,
+    Reconfiguration,
     Result,
     Status,
     TraceKey,
@@ -49,6 +50,13 @@ SOAK = replace(
     kind="soak",
     intervals={"soak": Interval(9.0, 12.0)},
     critical_load=CriticalLoad(10.0, target_loss_ratio=1e-7, credibility=0.95),
+)
+
+RECONF = replace(
+    NDRPDR,
+    kind="reconf",
+    intervals={"ndr": Interval(2000.0, 2100.0)},
+    reconfiguration=Reconfiguration(2000.0, {"routes": "9"}, 0.5, lost=500, baseline_lost=0),
 )
 
 
@@ -129,6 +137,26 @@ def test_hold_gives_the_receive_rate_of_each_slice() -> None:
     assert ("hold", (10.0, 20.0, 60.0)) == (result.key["metric"], result.samples)
 
 
+def test_reconfiguration_gives_the_loss_and_the_time_without_service() -> None:
+    """NDR, which the rate was derived from, is not a result: tests of NDR have it."""
+    packets, time = of_test(recorded(message.render(RECONF), "RECONF"))
+
+    assert ("reconf_packets", (500.0,), "packets") == (packets.key["metric"], packets.samples, packets.unit)
+    assert ("reconf_time", (0.25,), "s") == (time.key["metric"], time.samples, time.unit)
+    assert [(Better.LOWER, True)] * 2 == [(one.better, one.usable) for one in (packets, time)]
+
+
+@pytest.mark.parametrize("measured", [RECONF.reconfiguration, None])
+def test_reconfiguration_that_is_not_valid_has_a_reason(measured: Reconfiguration | None) -> None:
+    doubtful = replace(RECONF, invalid="it loses always", reconfiguration=measured)
+
+    found = list(of_test(recorded(message.render(doubtful), "RECONF")))
+
+    assert ["it loses always"] * 2 == [one.invalid for one in found]
+    assert ["packets", "s"] == [one.unit for one in found]
+    assert [bool(measured)] * 2 == [bool(one.samples) for one in found]
+
+
 def test_binary_search_gives_the_rate_that_it_searched() -> None:
     measurement = replace(NDRPDR, kind="binary", intervals={"plr1": Interval(5.0, 6.0)})
 
@@ -155,8 +183,14 @@ def test_parameters_come_from_metadata_names_and_tags() -> None:
 
 @pytest.mark.parametrize(
     ("measurement", "tag"),
-    [(MRR, "MRR"), (NDRPDR, "NDRPDR"), (SOAK, "SOAK"), (replace(MRR, kind="hold"), "HOLD")],
-    ids=["MRR", "NDRPDR", "SOAK", "HOLD"],
+    [
+        (MRR, "MRR"),
+        (NDRPDR, "NDRPDR"),
+        (SOAK, "SOAK"),
+        (replace(MRR, kind="hold"), "HOLD"),
+        (RECONF, "RECONF"),
+    ],
+    ids=["MRR", "NDRPDR", "SOAK", "HOLD", "RECONF"],
 )
 @pytest.mark.parametrize("status", ["FAIL", "SKIP"])
 def test_test_without_a_result_belongs_to_the_same_traces(

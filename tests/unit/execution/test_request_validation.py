@@ -63,6 +63,7 @@ def refusal(line: str, **overrides: Any) -> tuple[str, str]:
         ("perftest-simulated #rules mrrAND*acl* !1c", ("mrrAND*acl*NOT1c", "pdrNOT1c")),
         ("perftest-simulated 64b !soak", ("64bNOTsoak",)),
         ("perftest-simulated 64b !*soakANDlong", ("64bNOT*soakANDlongNOTsoak",)),
+        ("perftest-simulated 64b !*soakANDreconf*", ("64bNOT*soakANDreconf*NOTsoakNOTreconf",)),
     ],
 )
 def test_request_comes_to_tag_expressions(line: str, expected: tuple[str, ...], tmp_path: Path) -> None:
@@ -222,6 +223,11 @@ MRR = "mrrAND64bANDethip4-ip4base"
             "1 test, about 3 minutes, at most 13 minutes",
         ),
         ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, about 31 minutes"),
+        # Two bounds of 30 s, two trials of 10 s, and 5 s for the start; at most 720 s, and these 5 times.
+        (
+            "trendingtest-simulated reconfAND64bANDethip4-ip4base-addroutes",
+            "1 test, about 2 minutes, at most 15 minutes",
+        ),
         # 3 to 10 rounds, each with two builds: 13 times 30 s, at most 20 times 70 s.
         (f"perftest-simulated {MRR}", "1 test, about 8 minutes, at most 24 minutes, plus building"),
         # Usually 40 measurements, at most 150.

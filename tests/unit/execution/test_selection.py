@@ -55,6 +55,15 @@ def test_no_cadence_takes_the_hours_of_a_soak(cadence: str) -> None:
     assert metrics <= {"mrr", "ndr", "pdr"}
 
 
+def test_reconfiguration_is_chosen_by_its_tag() -> None:
+    found = selected("reconfAND64b")
+
+    assert {
+        ("reconf_packets", "64b-1c-ethip4-ip4base-addroutes-reconf"),
+        ("reconf_time", "64b-1c-ethip4-ip4base-addroutes-reconf"),
+    } == {(key["metric"], key["test"]) for key in found}
+
+
 def test_soak_is_chosen_by_its_tag() -> None:
     (key,) = selected("soakAND64bANDethip4-ip4base")
 

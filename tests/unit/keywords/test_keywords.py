@@ -64,6 +64,19 @@ hold more than can be offered
     Hold Rate    1e9    30
     [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
 
+reconfiguration
+    [Tags]    RECONF    64B
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device    jitter=0    seed=1
+    Start Traffic    64B
+    Measure Reconfiguration    rate_pps=10e6    duration_s=3    routes=20
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
+reconfiguration of what cannot change
+    [Setup]    Run Keywords    Open Testbed    AND    Start Device
+    Start Traffic    64B
+    Measure Reconfiguration    acl_rules=20
+    [Teardown]    Run Keywords    Stop Device    AND    Close Testbed
+
 unknown frame
     [Setup]    Open Testbed
     Start Device
@@ -284,6 +297,43 @@ def test_rate_is_held_in_slices(own: dict[str, tuple[str, str]]) -> None:
     assert measurement.held is not None
     assert (10e6, 0.0) == (measurement.held.rate_pps, measurement.held.loss_ratio)
     assert [(10e6, 10.0)] * 3 == [(trial.rate_pps, trial.duration_s) for trial in measurement.trials]
+
+
+def test_device_is_reconfigured_at_the_rate_given(own: dict[str, tuple[str, str]]) -> None:
+    """The simulated device forwards nothing for 1 ms."""
+    measurement = message.parse(own["reconfiguration"][1])
+
+    assert measurement is not None
+    assert measurement.reconfiguration is not None
+    assert ({"routes": "20"}, 10_000) == (
+        measurement.reconfiguration.changes,
+        measurement.reconfiguration.lost,
+    )
+    assert [(10e6, 3.0)] * 2 == [(trial.rate_pps, trial.duration_s) for trial in measurement.trials]
+
+
+def test_reconfiguration_that_the_device_cannot_do_is_skipped(own: dict[str, tuple[str, str]]) -> None:
+    assert own["reconfiguration of what cannot change"] == (
+        "SKIP",
+        "not supported: the device cannot change acl_rules while it runs",
+    )
+
+
+def test_shipped_reconfiguration_has_two_results_that_were_expected(tmp_path: Path) -> None:
+    """The simulated device forwards 12 Mpps, and nothing for 1 ms."""
+    expression = "reconfAND64b"
+    output = robot(tmp_path, "--include", expression, str(SUITES), PERFTREND_TESTBED="simulated")
+
+    expected = select(SUITES, [expression], testbed="simulated", tags=())
+    found = {result.key["metric"]: result for result in read_output(output)}
+    assert expected == {result.key for result in found.values()}
+    assert {"64b-1c-ethip4-ip4base-addroutes-reconf"} == {key["test"] for key in expected}
+    packets, time = found["reconf_packets"], found["reconf_time"]
+    assert 0.9 * 12e6 * 0.001 == pytest.approx(packets.value, rel=0.02)
+    assert 0.001 == pytest.approx(time.value, rel=1e-3)
+    assert [("packets", Better.LOWER, True), ("s", Better.LOWER, True)] == [
+        (one.unit, one.better, one.usable) for one in (packets, time)
+    ]
 
 
 @pytest.mark.parametrize(

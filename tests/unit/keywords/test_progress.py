@@ -17,7 +17,7 @@ from robot import result, running
 from perftrend import message
 from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress
 from perftrend.measure import search
-from perftrend.model import CriticalLoad, Interval, Measurement
+from perftrend.model import CriticalLoad, Interval, Measurement, Reconfiguration
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRR = Measurement("mrr", "simulated", "64B", 64, NOON, NOON, samples=(1e6, 2e6))
@@ -40,6 +40,14 @@ SOAK = replace(
 )
 
 
+RECONF = replace(
+    MRR,
+    kind="reconf",
+    samples=(),
+    reconfiguration=Reconfiguration(2e6, {"routes": "9"}, 0.5, lost=1000, baseline_lost=0),
+)
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
     monkeypatch.setattr(sys, "__stdout__", written := StringIO())
@@ -58,6 +66,12 @@ def told(terminal: StringIO, status: str, text: str) -> str:
         ("PASS", message.render(MRR), "64b-mrr MRR 1.5000 Mpps (3 s)"),
         ("PASS", message.render(SEARCH), "64b-mrr NDR 0.9000 Mpps, PDR 1.0000 Mpps (3 s)"),
         ("PASS", message.render(SOAK), "64b-mrr SOAK 1.0000 Mpps (3 s)"),
+        ("PASS", message.render(RECONF), "64b-mrr lost 1000 packets, 0.0005 s, at 2.0000 Mpps (3 s)"),
+        (
+            "PASS",
+            message.render(replace(RECONF, reconfiguration=None, invalid="no NDR")),
+            "64b-mrr NOT VALID: no NDR (3 s)",
+        ),
         (
             "PASS",
             message.render(replace(MRR, invalid="a cat on the cable")),

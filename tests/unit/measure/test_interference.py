@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.measure import trial_validity
+from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import CoreWatch, two_cores
 
 BUSY = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
@@ -98,6 +99,22 @@ def test_waiting_for_the_testbeds_own_work_is_not_foreign(
     Counts(monkeypatch, waited=[3.0, 3.0 + waited], stolen=[7.0, 7.0], beside=[5.0, 5.4])
 
     with CoreWatch([1]).observe() as watched:
+        pass
+
+    assert foreign == bool(watched.foreign)
+
+
+@pytest.mark.parametrize(("waited", "foreign"), [(0.4, False), (0.5, True)])
+def test_waiting_for_a_hook_on_the_same_core_is_not_foreign(
+    waited: float, foreign: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By doubles: the hook and its processes ran for 0.4 s on the core of the process."""
+    Counts(monkeypatch, waited=[3.0, 3.0 + waited], stolen=[7.0, 7.0])
+    monkeypatch.setattr(trial_validity, "_cores", lambda _: {5})
+    hook = TrialHook(lambda: None, begin=0.5)
+    monkeypatch.setattr(hook, "ran_s", lambda cores: 0.4 if 5 in cores else 0.0)
+
+    with CoreWatch([1], hook).observe() as watched:
         pass
 
     assert foreign == bool(watched.foreign)

@@ -187,7 +187,7 @@ def test_rules_match_the_traffic_of_the_test() -> None:
     assert "priority=1,in_port=1,actions=output:2" == next(ovs.rules(PORTS, {"forwarding": "l2xc"}))
     assert "priority=1,dl_vlan=7,actions=NORMAL" == next(ovs.rules(PORTS, {"forwarding": "l2", "vlan": "7"}))
     assert next(ovs.rules(PORTS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
-        "priority=2,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
+        "priority=3,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
     )
 
 
@@ -197,7 +197,7 @@ def test_bridge_learns() -> None:
 
 def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
     rules = list(ovs.rules(PORTS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
-    matches = [re.fullmatch(r"priority=2,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
+    matches = [re.fullmatch(r"priority=3,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
                for rule in rules]  # fmt: skip
     masks = [int(match[2], 16) for match in matches if match]
 
@@ -243,3 +243,13 @@ def test_number_of_rules_is_parsed() -> None:
 def test_output_of_another_version_gives_no_counters(parse: object) -> None:
     assert callable(parse)
     assert {} == parse("statistics: none\n")
+
+
+def test_route_does_for_one_host_what_the_rule_of_its_port_does() -> None:
+    rules = [rule.split(",actions=") for rule in ovs.rules(PORTS, {})]
+
+    assert [
+        ["priority=2,ip,in_port=2,nw_dst=10.10.0.0", rules[1][1]],
+        ["priority=2,ip,in_port=1,nw_dst=10.20.0.0", rules[0][1]],
+        ["priority=2,ip,in_port=2,nw_dst=10.10.0.1", rules[1][1]],
+    ] == [ovs.route(PORTS, number).split(",actions=") for number in range(3)]

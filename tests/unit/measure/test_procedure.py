@@ -14,7 +14,7 @@ from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure import specification, trial_validity
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.search import TrialProgress
-from perftrend.measure.specification import HoldPlan, MrrPlan, SearchPlan, SoakPlan
+from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Measurement, Trial
 from perftrend.settings.sections import SearchSettings, TrialSettings
@@ -650,3 +650,160 @@ def test_without_pdr_no_latency_is_measured(with_latency: Testbed, tmp_path: Pat
     assert reason
     assert [f"PDR is not valid: {reason}"] * 3 == [each.invalid for each in measurement.latency.values()]
     assert 10.0 not in {trial.duration_s for trial in measurement.trials}
+
+
+# ---- reconfiguration
+
+
+@pytest.mark.parametrize("strategy", ["predictive", "mdr", "binary"])
+def test_reconfiguration_loses_what_arrives_without_service(
+    strategy: str, testbed: Testbed, tmp_path: Path
+) -> None:
+    """The device forwards 10 Mpps, and nothing for 2 ms: at 9 Mpps that is 18,000 frames."""
+    testbed.start_device({**HARD, "reconf_loss_s": "0.002"})
+    procedure = Procedure(testbed, tmp_path / "counters.json", tmp_path)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "10000"}, changed(SEARCH, strategy=strategy)))
+
+    found = measurement.reconfiguration
+    assert found is not None
+    assert 0.9 * measurement.intervals["ndr"].lower == found.rate_pps
+    assert 9e6 == pytest.approx(found.rate_pps, rel=0.006)
+    assert round(0.002 * found.rate_pps) == found.lost
+    assert 0.002 == pytest.approx(found.lost_s, rel=1e-4)
+    assert ({"routes": "10000"}, 0, "") == (found.changes, found.baseline_lost, measurement.invalid)
+    assert ("reconf", strategy, {"ndr": 0.0}, {}) == (
+        measurement.kind,
+        measurement.strategy,
+        measurement.loss_ratios,
+        measurement.rates,
+    )
+    assert [(found.rate_pps, 10.0)] * 2 == [
+        (trial.rate_pps, trial.duration_s) for trial in measurement.trials[-2:]
+    ]
+    assert {"ndr", "reconf"} == set(collected(measurement, tmp_path))
+
+
+def test_reconfiguration_at_a_given_rate_searches_nothing(procedure: Procedure) -> None:
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e6, duration_s=2))
+
+    assert [(1e6, 2.0, 2_000_000, received) for received in (2_000_000, 1_999_000)] == [
+        (trial.rate_pps, trial.duration_s, trial.sent, trial.received) for trial in measurement.trials
+    ]
+    assert ({}, "") == (measurement.intervals, measurement.invalid)
+
+
+def test_loss_that_does_not_need_a_reconfiguration_makes_it_invalid(testbed: Testbed, tmp_path: Path) -> None:
+    """At 11 Mpps, a million frames a second are lost; the reconfiguration adds none."""
+    testbed.start_device({**HARD, "reconf_loss_s": "0"})
+    procedure = Procedure(testbed, tmp_path / "counters.json", tmp_path)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=11e6, duration_s=1))
+
+    assert "without reconfiguration, 1000000 frames were lost in the same time" == measurement.invalid
+    assert measurement.reconfiguration is not None
+    assert 1_000_000 == measurement.reconfiguration.baseline_lost
+
+
+def test_reconfiguration_without_loss_is_valid(testbed: Testbed, tmp_path: Path) -> None:
+    testbed.start_device({**HARD, "reconf_loss_s": "0"})
+    procedure = Procedure(testbed, tmp_path / "counters.json", tmp_path)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e6))
+
+    assert measurement.reconfiguration is not None
+    assert (0, 0.0, "") == (
+        measurement.reconfiguration.lost,
+        measurement.reconfiguration.lost_s,
+        measurement.invalid,
+    )
+
+
+def test_trial_that_is_repeated_is_that_of_a_device_without_the_change(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first trial is the baseline; the device was started once before."""
+    spoilt(testbed, monkeypatch, lambda number: number == 2)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e6, duration_s=1))
+
+    assert [1_000_000, 999_000, 999_000] == [trial.received for trial in measurement.trials]
+    assert 2 == testbed.device._starts  # type: ignore[attr-defined]
+    assert "" == measurement.invalid
+
+
+def test_device_is_not_reconfigured_without_a_valid_ndr(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt(testbed, monkeypatch, lambda _: True)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH))
+
+    assert ("reconf", "a cat on the cable") == (measurement.kind, measurement.invalid)
+    assert measurement.reconfiguration is None
+
+
+def test_reconfiguration_whose_trials_stay_invalid_is_invalid(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt(testbed, monkeypatch, lambda number: number > 1)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e6))
+
+    assert "a cat on the cable" == measurement.invalid
+
+
+def test_reconfiguration_that_outlasts_the_traffic_is_invalid(
+    procedure: Procedure, testbed: Testbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of this generator ends at once, before the reconfiguration begins."""
+    monkeypatch.setattr(testbed.trials, "_is_simulated", False)
+
+    measurement = procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e6, duration_s=1000))
+
+    assert "the reconfiguration had not ended after 1000 s of traffic" == measurement.invalid
+
+
+def test_reconfiguration_at_more_than_can_be_offered_is_an_error(procedure: Procedure) -> None:
+    with pytest.raises(SettingsError, match=r"rate_pps to reconfigure at is 1e\+09; testbed simulated can"):
+        procedure.reconf(ReconfPlan({"routes": "9"}, SEARCH, rate_pps=1e9))
+
+
+def test_counters_are_also_read_during_a_trial_at_each_rate(
+    procedure: Procedure, testbed: Testbed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed.device, "counters", lambda: {"clocks": 31})
+
+    counters = collected(procedure.ndr_and_pdr(SEARCH), tmp_path)
+
+    assert [{"device": {"clocks": 31}}] * 2 == [counters[name]["during"] for name in ("ndr", "pdr")]
+
+
+@pytest.mark.parametrize(
+    ("started", "change", "reason"),
+    [
+        ({}, {"routes": "10"}, ""),
+        ({"routes": "9"}, {"routes": "10"}, ""),
+        ({}, {"acl_rules": "10"}, "the device cannot change acl_rules while it runs"),
+    ],
+)
+def test_device_lacks_what_it_cannot_change_while_it_runs(
+    testbed: Testbed, started: dict[str, str], change: dict[str, str], reason: str
+) -> None:
+    testbed.start_device({**HARD, **started})
+
+    assert reason == testbed.lacks_change(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"routes": "9"}, "device option routes=9: the device is started with 9; change it to a greater"),
+        ({"rutes": "10"}, "no option 'rutes'; did you mean 'routes'"),
+    ],
+)
+def test_change_that_changes_nothing_is_an_error(testbed: Testbed, change: dict[str, str], told: str) -> None:
+    testbed.start_device({**HARD, "routes": "9"})
+
+    with pytest.raises(SettingsError, match=told):
+        testbed.lacks_change(change)

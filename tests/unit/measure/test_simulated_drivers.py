@@ -175,3 +175,28 @@ def test_generator_counts_what_it_sent_and_what_came_back(pair: Pair) -> None:
     flooded(pair, HARD)
 
     assert {"sent": 40_000_000, "received": 2_000_000} == pair[0].counters()
+
+
+def test_device_that_is_reconfigured_forwards_nothing_for_a_while_in_one_trial(pair: Pair) -> None:
+    generator, device = pair
+    device.start({**HARD, "reconf_loss_s": "0.25"})
+
+    device.reconfigure({"routes": "10"})
+
+    assert [75_000, 100_000] == [generator.trial(1e5, 1.0, None).received for _ in range(2)]
+
+
+def test_device_that_was_restarted_since_loses_nothing(pair: Pair) -> None:
+    generator, device = pair
+    device.start(HARD)
+    device.reconfigure({"routes": "10"})
+
+    device.start(HARD)
+
+    assert 100_000 == generator.trial(1e5, 1.0, None).received
+
+
+@pytest.mark.parametrize("value", ["-1", "inf", "nan", "long"])
+def test_time_without_service_is_a_finite_number(pair: Pair, value: str) -> None:
+    with pytest.raises(SettingsError, match="device option reconf_loss_s="):
+        pair[1].check({"reconf_loss_s": value})

@@ -13,6 +13,7 @@ from perftrend.errors import TestbedError
 from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
+from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import OVERLOAD, TrustedTrials, off_rate
 from perftrend.model import Trial
 
@@ -35,7 +36,7 @@ class Watch:
 
     sights: ClassVar[list[str]] = []
 
-    def __init__(self, processes: list[int]) -> None:
+    def __init__(self, processes: list[int], _: TrialHook | None) -> None:
         self.processes = processes
         self.foreign = ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Network
+from ipaddress import IPv4Address, IPv6Network
 from typing import Self
 
 import numpy as np
@@ -28,7 +28,10 @@ from perftrend.measure.traffic import (
 
 NETWORKS = (0x0A0A0000, 0x0A140000)
 """10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
+_NETWORK_HOSTS = 1 << 16
 IP6_NETWORKS = (IPv6Network("2001:db8:a::/48"), IPv6Network("2001:db8:14::/48"))
+MORE_NETWORKS = (0x14000000, 0x1E000000)
+"""20.0.0.0/8 and 30.0.0.0/8 are behind the ports, too: for the routes that NETWORKS have no room for."""
 TUNNEL_NETWORKS = (0xC6120000, 0xC6120100)
 """198.18.0.0/24 and 198.18.1.0/24: the device is host 1 of each, and the other end of its tunnel host 2."""
 TUNNEL_IDS = (100, 101)
@@ -267,6 +270,13 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
     """Write numbers in network byte order at an offset of every frame; shape (n,), or (n, k) for several."""
     order = np.ascontiguousarray(values.astype(f">u{size}")).view(np.uint8).reshape(len(buffer), -1)
     buffer[:, offset : offset + order.shape[1]] = order
+
+
+def route(number: int) -> str:
+    """Return the address of a route to a single host; routes with an even number are those behind port 0."""
+    index, port = divmod(number, 2)
+    network = NETWORKS[port] if index < _NETWORK_HOSTS else MORE_NETWORKS[port] - _NETWORK_HOSTS
+    return str(IPv4Address(network + index))
 
 
 def host_mac(port: int) -> bytes:

@@ -20,7 +20,7 @@ from perftrend.measure.interfaces import Counters, Device, Node, Wiring
 from perftrend.measure.program import Program
 from perftrend.measure.vpp.api import NoConnectionError, VppApi
 from perftrend.measure.vpp.counters import parse_errors, parse_interfaces, parse_runtime
-from perftrend.measure.vpp.forwarding import configure
+from perftrend.measure.vpp.forwarding import add_routes, configure
 from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, startup_configuration
 from perftrend.measure.wiring import run
 
@@ -37,6 +37,8 @@ class VppDevice(Device):
     Options: see :class:`~perftrend.measure.vpp.options.VppOptions`.
     """
 
+    reconfigurable = ("routes",)
+
     def __init__(self, wiring: Wiring, node: Node) -> None:
         self.version = ""
         self._wiring = wiring
@@ -44,6 +46,8 @@ class VppDevice(Device):
         self._program: Program | None = None
         self._api: VppApi | None = None
         self._folder = ""
+        self._version_of_ip = 4
+        self._routes = 0
 
     @override
     def unusable(self) -> str:
@@ -86,6 +90,8 @@ class VppDevice(Device):
             )
         self.version = f"vpp {api.call('show_version')['version']}"
         configure(api, self._wiring.links, options)
+        self._version_of_ip = 6 if options.forwarding == "ip6" else 4
+        self._routes = options.routes
         api.command("clear runtime")
 
     def _read_definitions(self, folder: str) -> str:
@@ -124,6 +130,14 @@ class VppDevice(Device):
         while self._program and time.monotonic() < deadline:
             self._program.check()
             time.sleep(0.05)
+
+    @override
+    def reconfigure(self, options: Mapping[str, str]) -> None:
+        if self._api is None:
+            raise TestbedError("vpp is not running")
+        routes = int(options["routes"])
+        add_routes(self._api, self._wiring.links, self._version_of_ip, range(self._routes, routes))
+        self._routes = routes
 
     @override
     def verify_running(self) -> None:

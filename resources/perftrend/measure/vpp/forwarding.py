@@ -23,7 +23,7 @@ Network = IPv4Network | IPv6Network
 
 IP4_NETWORKS = tuple(IPv4Network((first, 16)) for first in frames.NETWORKS)
 IP6_NETWORKS = (IPv6Network("2001:db8:a::/48"), IPv6Network("2001:db8:14::/48"))
-_MORE_IP4_NETWORKS = (IPv4Network("20.0.0.0/8"), IPv4Network("30.0.0.0/8"))
+_MORE_IP4_NETWORKS = tuple(IPv4Network((first, 8)) for first in frames.MORE_NETWORKS)
 """For the routes to single addresses that a network of the traffic has no room for."""
 _BATCH = 250_000
 """Routes that one command adds, while VPP does nothing else."""
@@ -130,12 +130,32 @@ def _route(api: VppApi, links: Sequence[Link], indexes: Sequence[int], options: 
         if version == 6:  # noqa: PLR2004
             # Router advertisements would be counted as frames that the generator has not sent.
             api.call("sw_interface_ip6nd_ra_config", sw_if_index=index, suppress=1)
-        for network, count in _prefixes(number, version, (options.routes + 1 - number) // 2):
-            via = f"via {host.neighbour} {vpp_name(number, link.device)}"
-            # A wrong prefix or a failure half-way is printed, and is no error.
-            printed = api.command(f"ip route add {network} count {count} {via}", timeout_s=_BATCH_S).strip()
-            if count > 1 and (printed.count("\n") or "routes/sec" not in printed):
-                raise TestbedError(f"vpp: {count} routes from {network}: {' '.join(printed.split())[:200]}")
+        networks: Sequence[Network] = IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
+        _add_consecutive_routes(api, networks[number], 1, _via(host, number, link))
+    add_routes(api, links, version, range(options.routes))
+
+
+def add_routes(api: VppApi, links: Sequence[Link], version: int, numbers: range) -> None:
+    """Add routes to single addresses; those with an even number are behind port 0.
+
+    :param version: of IP.
+    """
+    for port, link in enumerate(links):
+        via = _via(_neighbour(link, port, version), port, link)
+        indexes = range((numbers.start + 1 - port) // 2, (numbers.stop + 1 - port) // 2)
+        for network, count in _prefixes(port, version, indexes):
+            _add_consecutive_routes(api, network, count, via)
+
+
+def _via(host: _Neighbour, number: int, link: Link) -> str:
+    return f"via {host.neighbour} {vpp_name(number, link.device)}"
+
+
+def _add_consecutive_routes(api: VppApi, network: Network, count: int, via: str) -> None:
+    # A wrong prefix or a failure half-way is printed, and is no error.
+    printed = api.command(f"ip route add {network} count {count} {via}", timeout_s=_BATCH_S).strip()
+    if count > 1 and (printed.count("\n") or "routes/sec" not in printed):
+        raise TestbedError(f"vpp: {count} routes from {network}: {' '.join(printed.split())[:200]}")
 
 
 def _neighbour(link: Link, number: int, version: int) -> _Neighbour:
@@ -151,22 +171,22 @@ def _neighbour(link: Link, number: int, version: int) -> _Neighbour:
     return _Neighbour(own, str(peer), mac or frames.host_mac(number).hex(":"))
 
 
-def _prefixes(number: int, version: int, routes: int) -> Iterator[tuple[Network, int]]:
-    """Return the routes behind a port: the first of some consecutive prefixes, and their number.
+def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Network, int]]:
+    """Return routes to single addresses behind a port: the first of some consecutive ones, and their number.
 
-    The network of the traffic, and then routes to single addresses, those of the traffic first.
+    The addresses of the traffic come first.
     """
     networks: Sequence[Network] = IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
-    yield networks[number], 1
-    within = min(routes, networks[number].num_addresses)
-    yield from _batches(networks[number], within)
-    yield from _batches(_MORE_IP4_NETWORKS[number], routes - within)
+    within = networks[number].num_addresses
+    yield from _batches(networks[number], range(routes.start, min(routes.stop, within)))
+    yield from _batches(
+        _MORE_IP4_NETWORKS[number], range(max(routes.start - within, 0), routes.stop - within)
+    )
 
 
-def _batches(network: Network, routes: int) -> Iterator[tuple[Network, int]]:
-    for done in range(0, routes, _BATCH):
-        address = network.network_address + done
-        yield ip_network(address), min(_BATCH, routes - done)
+def _batches(network: Network, routes: range) -> Iterator[tuple[Network, int]]:
+    for first in routes[::_BATCH]:
+        yield ip_network(network.network_address + first), min(_BATCH, routes.stop - first)
 
 
 def _filter(api: VppApi, indexes: Sequence[int], options: VppOptions) -> None:

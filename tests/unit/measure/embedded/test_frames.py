@@ -187,3 +187,13 @@ def test_flows_differ_in_addresses_or_ports(count: int) -> None:
 
     assert count == len(flows)
     assert all(bytes(flow[2:4]) == bytes(flow[6:8]) for flow in flows)
+
+
+def test_routes_are_those_of_the_traffic_and_then_others() -> None:
+    """Both networks of the traffic have 65,536 addresses."""
+    numbers = (0, 1, 2, 3, 131_071, 131_072, 131_073, 1_999_999)
+
+    assert [
+        "10.10.0.0", "10.20.0.0", "10.10.0.1", "10.20.0.1", "10.20.255.255", "20.0.0.0", "30.0.0.0",
+        "30.14.66.63",
+    ] == [addresses.route(number) for number in numbers]  # fmt: skip

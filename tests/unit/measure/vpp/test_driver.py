@@ -168,14 +168,47 @@ def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevic
     routes = [line.split() for line in installed.requests if line.startswith("ip route")]
     assert [
         ("10.10.0.0/16", "1", "host-d0"),
+        ("10.20.0.0/16", "1", "host-d1"),
         ("10.10.0.0/32", "65536", "host-d0"),
         ("20.0.0.0/32", "250000", "host-d0"),
         ("20.3.208.144/32", "184465", "host-d0"),
-        ("10.20.0.0/16", "1", "host-d1"),
         ("10.20.0.0/32", "65536", "host-d1"),
         ("30.0.0.0/32", "250000", "host-d1"),
         ("30.3.208.144/32", "184464", "host-d1"),
     ] == [(words[3], words[5], words[8]) for words in routes]
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "first", "second"),
+    [("ip4", "10.10.0.1/32", "10.20.0.1/32"), ("ip6", "2001:db8:a::1/128", "2001:db8:14::1/128")],
+)
+def test_running_device_gets_only_the_routes_that_it_lacks(
+    installed: Installed, device: VppDevice, forwarding: str, first: str, second: str
+) -> None:
+    device.start(installed.options(routes="2", forwarding=forwarding))
+    started = len(installed.requests)
+
+    device.reconfigure({"routes": "5"})
+
+    routes = [line.split() for line in installed.requests[started:]]
+    assert [(first, "2", "host-d0"), (second, "1", "host-d1")] == [
+        (words[3], words[5], words[8]) for words in routes
+    ]
+
+
+def test_routes_that_are_added_in_two_steps_are_those_of_one(installed: Installed, device: VppDevice) -> None:
+    """The step is where the addresses of the traffic end: those of 131,072 routes in two networks."""
+    device.start(installed.options(routes="131071"))
+    device.reconfigure({"routes": "131075"})
+
+    routes = [line.split() for line in installed.requests if line.startswith("ip route")][2:]
+    assert [
+        ("10.10.0.0/32", "65536"),
+        ("10.20.0.0/32", "65535"),
+        ("20.0.0.0/32", "2"),
+        ("10.20.255.255/32", "1"),
+        ("30.0.0.0/32", "1"),
+    ] == [(words[3], words[5]) for words in routes]
 
 
 def test_access_list_permits_after_its_rules(installed: Installed, device: VppDevice) -> None:
