@@ -30,7 +30,7 @@ def suites() -> Iterator[tuple[Path, str]]:
     for device in plan["devices"]:
         for measurement in plan["measurements"]:
             name = f"{device['name']}-{measurement['tag'].lower()}.robot"
-            text = template.render(device=device, measurement=measurement, frames=plan["frames"])
+            text = template.render(device=device, measurement=measurement, cores=plan["cores"])
             yield FOLDER / name, text.rstrip() + "\n"
 
 
