@@ -195,7 +195,7 @@ def test_commit_that_slows_the_router_is_found_by_packets(
         tmp_path / "work",
         f"project: {{profile: embedded-router, repository: {product.folder}}}\n"
         # Whether there is a second, small change could take long to tell on a machine that others use.
-        "tags: [mrrAND64bANDethip4-ip4base]\nbisect: {maximum_changes: 1}\n",
+        "tags: [mrrAND64bAND1cANDethip4-ip4base]\nbisect: {maximum_changes: 1}\n",
         "1n-veth",
         {
             "PERFTREND_TRIAL_DURATION_S": "0.25",

@@ -23,7 +23,7 @@ OWN_MASKS = list(ovs.rules([], {"acl_rules": str(BASE_RULES + 112)}))[BASE_RULES
 """Rules that the testbed does not have yet: each gives the flow of one more host a mask of its own."""
 SETTINGS = """
 project: {{profile: ovs-flows, repository: {repository}}}
-tags: [mrrAND64bANDethip4-ip4base]
+tags: [mrrAND64bAND1cANDethip4-ip4base]
 bisect: {{maximum_changes: 1}}
 """
 BRIEF = {

@@ -137,7 +137,7 @@ def test_suites_measure_the_program_that_the_settings_name(
                 "-m",
                 "perftrend.cli.trending",
                 "--tags",
-                "mrrAND64bANDethip4-ip4base",
+                "mrrAND64bAND1cANDethip4-ip4base",
                 *given,
             ],
             cwd=tmp_path,

@@ -19,7 +19,7 @@ from tests.integration.test_listener import JOB, LINE, OF_GERRIT, PARAMETER, Sta
 
 PROJECT = "cancelled in"
 CANCEL = "canceltest-simulated"
-OTHER_LINE = "perftest-simulated mrrAND64bANDethip4-ip4baseAND1c"
+OTHER_LINE = "perftest-simulated mrrAND64bAND1cANDethip4-ip4baseAND1c"
 LONG = """
 JOB = '''
 import signal, sys, time

@@ -141,7 +141,7 @@ CASES = [
             BY_PACKETS,
             {FILE: PROGRAM.format(rules=0)},
             {FILE: PROGRAM.format(rules=20)},
-            " mrrAND64bANDethip4-ip4base -- --duration 0.3 --multiplicity 4",
+            " mrrAND64bAND1cANDethip4-ip4base -- --duration 0.3 --multiplicity 4",
         ),
         id="packets",
         marks=pytest.mark.measure,

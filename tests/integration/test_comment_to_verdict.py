@@ -33,7 +33,9 @@ JOB = f"perftrend-perftest-{TESTBED}"
 CI_TESTBED = "simulated"
 CI_JOB = f"perftrend-perftest-{CI_TESTBED}"
 FORWARDING = "64b-1c-ethip4-ip4base-mrr"
-PERFTEST = f"perftest-{TESTBED} 64bANDmrrANDethip4-ip4baseNOTacl20NOTacl60 -- --duration 0.1 --multiplicity 5"
+PERFTEST = (
+    f"perftest-{TESTBED} 64bANDmrrAND1cANDethip4-ip4baseNOTacl20NOTacl60 -- --duration 0.1 --multiplicity 5"
+)
 ROUTER, SLOW_ROUTER = ({router._FILE: router._MAIN.format(rules=rules)} for rules in (0, 40))
 MEASURED = "what the product's own command measures"
 TIME = r"about \d+ minutes?, at most \d+ minutes"

@@ -100,7 +100,7 @@ def test_trending_tells_the_dashboard(tmp_path: Path) -> None:
         }
         command = [
             sys.executable, "-P", "-m", "perftrend.cli.trending", "--testbed", "simulated", "--no-analysis",
-            "--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2",
+            "--tags", "mrrAND64bAND1cANDethip4-ip4base", "--trial-multiplicity", "2",
         ]  # fmt: skip
         ran = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False

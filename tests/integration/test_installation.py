@@ -53,10 +53,10 @@ def test_trending_measures_reports_and_names_the_installed_program(site: Path, t
     for name in ("robot", "json", "perftrend"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the current folder was run')")
 
-    measured = run(site, tmp_path, "trending", "--testbed", "simulated", "--tags", "mrrAND64b")
+    measured = run(site, tmp_path, "trending", "--testbed", "simulated", "--tags", "mrrAND64bAND1c")
 
     assert measured.returncode == 0, measured.stderr
-    assert "4 normal of 4 tests" in measured.stdout
+    assert "8 normal of 8 tests" in measured.stdout
     assert (tmp_path / "report" / "index.html").is_file()
     refused = run(site, tmp_path, "analysis", "--testbed", "none-such")
     assert refused.returncode == 2

@@ -31,7 +31,7 @@ TESTBED = "simulated"
 TEST = "64b-1c-ethip4-ip4base-mrr"
 TRENDING = f"perftrend-trending-nightly-{TESTBED}"
 ANALYSIS = f"perftrend-analysis-{TESTBED}"
-TAGS = "mrrAND64bANDethip4-ip4base"
+TAGS = "mrrAND64bAND1cANDethip4-ip4base"
 SLOW = {"PERFTREND_DEVICE_OPTIONS": "acl_rules=60"}
 PLENTY_S = 600
 

@@ -22,7 +22,7 @@ from tests.integration.servers.gerrit import Pushed, Server, User
 from tests.integration.servers.listening import CHECKOUT, Listener, of_gerrit, until
 
 PROJECT = "listened to"
-LINE = "perftest-simulated mrrAND64bANDethip4-ip4base"
+LINE = "perftest-simulated mrrAND64bAND1cANDethip4-ip4base"
 
 STAND_IN = """
 import base64, os, sys
@@ -197,8 +197,8 @@ WRONG = {
         "Please write: perftest-simulated mrr",
     "bisecttest-simulated 12345 mrr": "'12345' looks like the number of a change; write the hash of the "
         "older commit. Please write: bisecttest-simulated HASH mrr",
-    "perftest-simulated mrrAND64bANDethip4-ip4bsae": "no test matches the tags "
-        "'mrrAND64bANDethip4-ip4bsae'; did you mean 'ethip4-ip4base' for 'ethip4-ip4bsae'? "
+    "perftest-simulated mrrAND64bAND1cANDethip4-ip4bsae": "no test matches the tags "
+        "'mrrAND64bAND1cANDethip4-ip4bsae'; did you mean 'ethip4-ip4base' for 'ethip4-ip4bsae'? "
         f"Please write: {LINE}",
 }  # fmt: skip
 """Requests, and why each starts nothing."""

@@ -85,7 +85,7 @@ def measure(require_quiet: Callable[[str], None]) -> Measure:
 
 
 @pytest.mark.parametrize("frame", ["64B", "1518B", "IMIX", "64x2+901x1"])
-@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+@pytest.mark.parametrize("forwarding", ["ip4", "l2", "l2xc"])
 def test_every_frame_comes_back_once_at_a_low_rate(
     testbed: Testbed, measure: Measure, frame: str, forwarding: str
 ) -> None:

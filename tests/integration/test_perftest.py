@@ -155,7 +155,7 @@ def test_change_that_slows_the_router_is_told_and_its_repair_too(
     product = project(
         "router",
         "project: {profile: embedded-router}\ntestbed: 1n-veth\n"
-        "tags: [mrrAND64bANDethip4-ip4base]\nperftest: {threshold: 0.15}\n",
+        "tags: [mrrAND64bAND1cANDethip4-ip4base]\nperftest: {threshold: 0.15}\n",
     )
     product.start({router._FILE: router._MAIN.format(rules=0)})
 

@@ -99,7 +99,7 @@ def test_search_on_real_packets_finds_ndr_and_pdr_with_their_counters(
     tmp_path: Path, require_quiet: RequireQuiet
 ) -> None:
     done = run(
-        tmp_path, "--testbed", "1n-loopback", "--tags", "ndrpdrAND64bANDethip4-ip4base-acl20",
+        tmp_path, "--testbed", "1n-loopback", "--tags", "ndrpdrAND64bAND1cANDethip4-ip4base-acl20",
         "--final-trial-duration", "0.25",
         PERFTREND_SEARCH_INITIAL_DURATION_S="0.1", PERFTREND_SEARCH_RELATIVE_WIDTH="0.1",
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_fallback_of_the_default_measures_and_the_report_says_so(tmp_path: Path)
     for program in ("setpriv", "sh", "cat", "git"):
         (without_ip / program).symlink_to(Path("/usr/bin") / program)
 
-    done = run(tmp_path, "--tags", "mrrAND64bANDethip4-ip4base", PATH=str(without_ip))
+    done = run(tmp_path, "--tags", "mrrAND64bAND1cANDethip4-ip4base", PATH=str(without_ip))
 
     # Without quiet cores the result is not valid; where it was measured must be right all the same.
     assert done.returncode in (EXIT_PASS, EXIT_TESTBED), done.stdout + done.stderr
@@ -143,7 +143,7 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path, small_disk: Path, optio
     (small_disk / "filler").write_bytes(bytes(280_000))
 
     done = run(
-        tmp_path, "--testbed", "simulated", "--tags", "mrrAND64bANDethip4-ip4base", option,
+        tmp_path, "--testbed", "simulated", "--tags", "mrrAND64bAND1cANDethip4-ip4base", option,
         str(small_disk / ("store.sqlite" if option == "--store" else "folder")),
     )  # fmt: skip
 
@@ -197,7 +197,7 @@ def test_kill_9_of_the_job_leaves_nothing_and_the_next_start_cleans_up(tmp_path:
     eventually(lambda: not children_in(tmp_path))
     abandoned = list((tmp_path / "archives").rglob("*.unfinished"))
 
-    again = run(tmp_path, "--testbed", "1n-loopback", "--tags", "mrrAND64bANDethip4-ip4base")
+    again = run(tmp_path, "--testbed", "1n-loopback", "--tags", "mrrAND64bAND1cANDethip4-ip4base")
 
     assert 1 == len(abandoned)
     assert again.returncode in (EXIT_PASS, EXIT_TESTBED), again.stdout + again.stderr

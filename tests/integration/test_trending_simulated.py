@@ -29,7 +29,7 @@ from tests.unit.cli.conftest import bench, shared_bench
 
 __all__ = ("bench", "shared_bench")  # fixtures
 
-ONE_TEST = ("--tags", "mrrAND64bANDethip4-ip4base", "--trial-multiplicity", "2", "--official")
+ONE_TEST = ("--tags", "mrrAND64bAND1cANDethip4-ip4base", "--trial-multiplicity", "2", "--official")
 JENKINS = {"JOB_NAME": "nightly/clx", "BUILD_NUMBER": "41", "BUILD_URL": "http://jenkins.example/job/41/"}
 # A job of another test may hold the testbed meanwhile: this one starts as if its parent held it.
 ALONE = {lock.HELD: "simulated"}
@@ -40,7 +40,7 @@ MOMENT = datetime(2026, 3, 2, tzinfo=UTC)
 HANGS = """
 *** Test Cases ***
 64b-1c-sleeper-mrr
-    [Tags]    MRR    64B
+    [Tags]    MRR    64B    1C
     Evaluate    open('asleep', 'w').write(str(os.getpid()))
     Sleep    1h
 """
@@ -253,13 +253,17 @@ def test_experiment_is_known_as_one_wherever_its_output_is_read(bench: Any) -> N
 
 
 def test_slower_device_is_a_regression_of_the_tests_that_it_touches_and_of_no_others(history: Any) -> None:
-    """60 rules for all: more than two tests ask for themselves; a bridge has no rules."""
+    """60 rules for all: those of all but one test that routes; bridges and cross-connects have no rules."""
     assert 1 == history["slower"].exit_code
     assert {
         "64b-1c-ethip4-ip4base-mrr": "regression",
         "64b-1c-ethip4-ip4base-acl20-mrr": "regression",
         "64b-1c-ethip4-ip4base-acl60-mrr": "normal",
+        "64b-1c-ethip4-ip4scale10k-mrr": "regression",
         "64b-1c-eth-l2bdbasemaclrn-mrr": "normal",
+        "64b-1c-eth-l2xcbase-mrr": "normal",
+        "64b-1c-dot1q-ip4base-mrr": "regression",
+        "64b-1c-dot1q-l2bdbasemaclrn-mrr": "normal",
     } == history["outcomes slower"]
 
 
@@ -269,7 +273,11 @@ def test_device_as_before_is_a_progression(history: Any) -> None:
         "64b-1c-ethip4-ip4base-mrr": "progression",
         "64b-1c-ethip4-ip4base-acl20-mrr": "progression",
         "64b-1c-ethip4-ip4base-acl60-mrr": "normal",
+        "64b-1c-ethip4-ip4scale10k-mrr": "progression",
         "64b-1c-eth-l2bdbasemaclrn-mrr": "normal",
+        "64b-1c-eth-l2xcbase-mrr": "normal",
+        "64b-1c-dot1q-ip4base-mrr": "progression",
+        "64b-1c-dot1q-l2bdbasemaclrn-mrr": "normal",
     } == history["outcomes back"]
 
 
@@ -290,13 +298,13 @@ def commented(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("trendingtest-simulated mrrAND64bANDethip4-ip4base", 1),
-        ("Infra issue, again.\r\ntrendingtest-simulated\u00a0mrrAND64bANDethip4-ip4base. \r\nThanks", 1),
-        ("trendingtest-simulated mrrAND64bAND*acl20 mrrAND64bAND*acl60", 2),
-        ("trendingtest-simulated mrrAND64bAND*acl20\ntrendingtest-simulated mrrAND64bAND*acl60", 2),
-        ("> trendingtest-simulated nonsense\ntrendingtest-simulated mrrAND64bAND*acl20", 1),
-        ("trendingtest-2n-clx nonsense\ntrendingtest-simulated mrrAND64bAND*acl20", 1),
-        ("trendingtest-simulated", 4),
+        ("trendingtest-simulated mrrAND64bAND1cANDethip4-ip4base", 1),
+        ("Infra issue, again.\r\ntrendingtest-simulated\u00a0mrrAND64bAND1cANDethip4-ip4base. \r\nThanks", 1),
+        ("trendingtest-simulated mrrAND64bAND1cAND*acl20 mrrAND64bAND1cAND*acl60", 2),
+        ("trendingtest-simulated mrrAND64bAND1cAND*acl20\ntrendingtest-simulated mrrAND64bAND1cAND*acl60", 2),
+        ("> trendingtest-simulated nonsense\ntrendingtest-simulated mrrAND64bAND1cAND*acl20", 1),
+        ("trendingtest-2n-clx nonsense\ntrendingtest-simulated mrrAND64bAND1cAND*acl20", 1),
+        ("trendingtest-simulated", 8),
     ],
 )
 def test_comment_chooses_the_tests(
@@ -315,7 +323,7 @@ def test_comment_outweighs_the_environment_and_an_option_the_comment(
 ) -> None:
     monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
     monkeypatch.setenv("PERFTREND_TAGS", "mrrAND64b")
-    commented(monkeypatch, "trendingtest-simulated mrrAND64bAND*acl20 mrrAND64bAND*acl60")
+    commented(monkeypatch, "trendingtest-simulated mrrAND64bAND1cAND*acl20 mrrAND64bAND1cAND*acl60")
 
     assert "2 of 2 results" in bench.trending("--no-analysis").out
     assert "1 of 1 results" in bench.trending("--no-analysis", *ONE_TEST).out
@@ -324,7 +332,9 @@ def test_comment_outweighs_the_environment_and_an_option_the_comment(
 def test_comment_says_how_trials_are_made_and_what_is_left_out(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commented(monkeypatch, "trendingtest-simulated !*acl* !*l2bd* -- --duration 0.3 --multiplicity 3")
+    commented(
+        monkeypatch, "trendingtest-simulated !*acl* !*l2* !*scale* !dot1q* -- --duration 0.3 --multiplicity 3"
+    )
 
     ended = bench.trending("--no-analysis")
 
@@ -342,7 +352,7 @@ def test_comment_asks_for_a_test_list_of_the_specification(
 ) -> None:
     monkeypatch.setenv("PERFTREND_TRIAL_MULTIPLICITY", "1")
     monkeypatch.setenv("PERFTREND_ANALYSIS_SPECIFICATION", "watched.yaml")
-    lists = {"rules": ["mrrAND64bAND*acl20", "mrrAND64bAND*acl60"]}
+    lists = {"rules": ["mrrAND64bAND1cAND*acl20", "mrrAND64bAND1cAND*acl60"]}
     (bench.folder / "watched.yaml").write_text(yaml.safe_dump({"tests": [{}], "lists": lists}))
     commented(monkeypatch, "trendingtest-simulated #rules")
 
@@ -360,7 +370,8 @@ def test_dry_run_tells_what_would_be_measured_and_measures_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commented(
-        monkeypatch, "trendingtest-simulated mrrAND64bAND*acl20 -- --dry-run --multiplicity 50 --duration 6"
+        monkeypatch,
+        "trendingtest-simulated mrrAND64bAND1cAND*acl20 -- --dry-run --multiplicity 50 --duration 6",
     )
 
     ended = bench.trending()
@@ -368,7 +379,7 @@ def test_dry_run_tells_what_would_be_measured_and_measures_nothing(
     assert (0, "") == (ended.exit_code, ended.err)
     assert [
         "64b-1c-ethip4-ip4base-acl20-mrr",
-        "perftrend verdict: trendingtest-simulated mrrAND64bAND*acl20 -- --duration 6 --multiplicity 50 "
+        "perftrend verdict: trendingtest-simulated mrrAND64bAND1cAND*acl20 -- --duration 6 --multiplicity 50 "
         "--dry-run would measure 1 test, about 6 minutes, at most 26 minutes",
     ] == ended.out.splitlines()
     assert [] == runs(bench.folder)
@@ -381,7 +392,7 @@ def test_comment_that_asks_for_too_many_tests_is_refused(bench: Any, monkeypatch
     ended = bench.trending()
 
     assert 2 == ended.exit_code
-    assert "it selects 4 tests, but a comment may start 3; select fewer by tags" in ended.err
+    assert "it selects 8 tests, but a comment may start 3; select fewer by tags" in ended.err
 
 
 def test_last_line_says_how_many_results_were_measured(bench: Any) -> None:
@@ -436,8 +447,8 @@ def test_run_that_the_store_could_not_take_is_taken_by_the_next_start(
 
     with monkeypatch.context() as patch:
         patch.setattr("perftrend.store.Store.add", full)
-        failed = bench.trending("--tags", "mrrAND64bANDethip4-ip4base")
-    again = bench.trending("--tags", "mrrAND64bANDethip4-ip4base")
+        failed = bench.trending("--tags", "mrrAND64bAND1cANDethip4-ip4base")
+    again = bench.trending("--tags", "mrrAND64bAND1cANDethip4-ip4base")
 
     assert (3, "perftrend: the disk is full\n") == (failed.exit_code, failed.err)
     assert 0 == again.exit_code

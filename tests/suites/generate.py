@@ -34,7 +34,9 @@ def suites() -> Iterator[tuple[Path, str]]:
     ]
     for device, measurement in pairs:
         name = f"{device['name']}-{measurement['tag'].lower()}.robot"
-        text = template.render(device=device, measurement=measurement, frames=plan["frames"])
+        text = template.render(
+            device=device, measurement=measurement, cores=device.get("cores", plan["cores"])
+        )
         yield FOLDER / name, text.rstrip() + "\n"
 
 

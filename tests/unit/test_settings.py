@@ -127,7 +127,7 @@ def test_a_file_may_be_empty_and_a_section_too(file: Path) -> None:
 
 
 def test_the_cadence_chooses_the_tests_unless_tags_do() -> None:
-    assert ("ndrpdrAND64bNOTsoakNOTreconf",) == Settings(cadence="weekly").expressions
+    assert ("ndrpdrAND64bAND1cNOTsoakNOTreconf",) == Settings(cadence="weekly").expressions
     assert ("mrrNOTsoakNOTreconf",) == Settings(cadence="weekly", tags=("mrr",)).expressions
 
 

@@ -5,14 +5,31 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
 from robot import running
 
+from perftrend.measure.interfaces import check_options
+from perftrend.measure.traffic import TRAFFIC_ONLY, TrafficProfile
+
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 PLAN = yaml.safe_load((SUITES / "suites.yaml").read_text())
 DEVICES = [device["name"] for device in PLAN["devices"] + PLAN["reconfigurations"]]
+USUAL = ("64B", "1518B", "IMIX")
+FRAMES = {
+    "ethip4-ip4base": USUAL,
+    "ethip4-ip4base-acl20": USUAL,
+    "ethip4-ip4base-acl60": USUAL,
+    "ethip4-ip4scale10k": USUAL,
+    "ethip6-ip6base": ("78B", "1518B"),
+    "eth-l2bdbasemaclrn": USUAL,
+    "eth-l2xcbase": USUAL,
+    "dot1q-ip4base": USUAL,
+    "dot1q-l2bdbasemaclrn": USUAL,
+    "ethip4vxlan-l2bdbasemaclrn": ("114B", "1518B"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +53,33 @@ def test_suites_are_what_the_template_makes(generate: ModuleType) -> None:
     assert made == {file: file.read_text() for file in SUITES.glob("*-*.robot")}
 
 
-def test_every_device_is_measured_in_every_way_at_every_size(shipped: running.TestSuite) -> None:
+def test_every_device_is_measured_in_every_way_at_each_of_its_sizes(shipped: running.TestSuite) -> None:
     planned = {
-        f"{frame.lower()}-1c-{device}-{metric}"
-        for frame in ("64B", "1518B", "IMIX")
-        for device in ("ethip4-ip4base", "ethip4-ip4base-acl20", "ethip4-ip4base-acl60", "eth-l2bdbasemaclrn")
+        f"{frame.lower()}-{cores}-{device}-{metric}"
+        for device, frames in FRAMES.items()
+        for frame in frames
+        for cores in ("1c", "2c", "4c")
         for metric in ("mrr", "ndrpdr", "soak")
     }
     planned |= {f"{frame}-1c-ethip4-ip4base-addroutes-reconf" for frame in ("64b", "1518b", "imix")}
 
     assert planned == {test.name for test in shipped.all_tests}
+
+
+@pytest.mark.parametrize("device", PLAN["devices"], ids=DEVICES)
+def test_headers_of_the_traffic_fit_into_the_frames(device: dict[str, Any]) -> None:
+    options = {name: str(value) for name, value in device["options"].items()}
+
+    profiles = [TrafficProfile.parse(frame, options) for frame in device["frames"]]
+
+    check_options({name: value for name, value in options.items() if name not in TRAFFIC_ONLY})
+    assert device["frames"] == [profile.frame.name for profile in profiles]
+
+
+def test_number_of_cores_is_that_of_the_name(shipped: running.TestSuite) -> None:
+    for test in shipped.all_tests:
+        cores = test.name.split("-")[1].removesuffix("c")
+        assert f"cores={cores}" in test.body[0].args
 
 
 def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSuite) -> None:
@@ -58,17 +92,19 @@ def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSu
 def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> None:
     tags = {str(tag) for test in shipped.all_tests for tag in test.tags}
 
-    assert {"64B", "1518B", "IMIX", "1C", "MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES} == tags
+    sizes, cores = {"64B", "78B", "114B", "1518B", "IMIX"}, {"1C", "2C", "4C"}
+    assert sizes | cores | {"MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES} == tags
 
 
 @pytest.mark.parametrize(
     ("expression", "chosen"),
     [
-        ("mrrAND64b", 4),
-        ("ndrpdrAND64b", 4),
-        ("mrrAND64bANDethip4-ip4base", 1),
-        ("imixANDeth-l2bdbasemaclrn", 3),
-        ("soakAND64bANDethip4-ip4base", 1),
+        ("mrrAND64b", 24),
+        ("mrrAND64bAND1c", 8),
+        ("ndrpdrAND64bAND1c", 8),
+        ("mrrAND64bAND1cANDethip4-ip4base", 1),
+        ("imixAND1cANDeth-l2bdbasemaclrn", 3),
+        ("soakAND64bAND1cANDethip4-ip4base", 1),
     ],
 )
 def test_expression_of_the_usual_style_selects(expression: str, chosen: int) -> None:

@@ -33,7 +33,7 @@ _CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository")
 _EXAMPLE_SETTINGS: Mapping[str, object] = {
     "testbed": "1n-veth",
     "suites": None,
-    "tags": ("mrrAND64bANDethip4-ip4base",),
+    "tags": ("mrrAND64bAND1cANDethip4-ip4base",),
     "trial.duration_s": 0.25,
     "trial.multiplicity": 4,
     "trial.starts": 2,

@@ -28,6 +28,8 @@ _LONGEST_REASON = 300
 _MRR = "mrr"
 _SMALLEST = "64b"
 """The smallest frames, which most tests of a device use."""
+_ONE_CORE = "1c"
+"""The number of cores that all devices support."""
 _OPERATORS = re.compile("(AND|OR|NOT)")
 _PATTERN = re.compile(r"[*?\[\]]")
 
@@ -226,7 +228,7 @@ def _narrower_forms(trigger: Trigger) -> Iterator[Trigger]:
         # A further tag would not apply to all of them.
         return
     include = trigger.include
-    for tag in (_MRR, _SMALLEST):
+    for tag in (_MRR, _SMALLEST, _ONE_CORE):
         include = tuple(each if tag in each.lower() else f"{tag}AND{each}" for each in include)
         if include != trigger.include:
             yield replace(trigger, include=include)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from types import TracebackType
 from typing import TextIO
 
@@ -18,8 +19,9 @@ from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import TERMINAL
 from perftrend.measure import search
-from perftrend.model import Interval
+from perftrend.model import NOT_SUPPORTED, Interval
 from perftrend.progress import ProgressLine
+from perftrend.text import format_count
 
 _MEGA = 1e6
 
@@ -29,9 +31,15 @@ class SuiteProgress:
 
     ROBOT_LISTENER_API_VERSION = 3
 
+    def __init__(self) -> None:
+        self._not_supported: Counter[str] = Counter()
+
     def end_test(self, data: running.TestCase, result: result.TestCase) -> None:
-        """Print the result of a test."""
+        """Print the result of a test; tests that the testbed cannot run are counted."""
         del data
+        if result.skipped and result.message.startswith(NOT_SUPPORTED):
+            self._not_supported[result.message] += 1
+            return
         seconds = result.elapsed_time.total_seconds()
         _output().write(f"  {result.name:<40} {_format_result(result)}  ({seconds:.0f} s)\n")
         _output().flush()
@@ -41,6 +49,12 @@ class SuiteProgress:
         del data
         if (result.setup and result.setup.failed) or (result.teardown and result.teardown.failed):
             _output().write(f"  {result.name}: {result.message}\n")
+
+    def close(self) -> None:
+        """Print the reasons of the tests that the testbed cannot run, each once, at the end of the run."""
+        for reason, count in self._not_supported.items():
+            _output().write(f"  {format_count(count, 'test')} {reason}\n")
+        _output().flush()
 
 
 class SearchProgress(ProgressLine):

@@ -150,9 +150,9 @@ class SimulatedGenerator(TrafficGenerator):
 
 
 class SimulatedDevice(Device):
-    """A :class:`~perftrend.measure.simulator.DeviceModel` with the options of the embedded device.
+    """A :class:`~perftrend.measure.simulator.DeviceModel` with the options that tests set for all devices.
 
-    Options: ``acl_rules`` and ``forwarding`` as for the embedded device, ``kind``, a name of
+    Of these, ``acl_rules`` and ``cores`` change its rate. Further options: ``kind``, a name of
     :data:`~perftrend.measure.simulated_loss.KINDS`, and the arguments of the model, such as
     ``critical_pps``, ``knee``, ``jitter`` or ``seed``, which override those of the kind. While routes are
     added under traffic, the device forwards nothing for ``reconf_loss_s``.
@@ -206,6 +206,7 @@ class SimulatedDevice(Device):
         rules = _convert("acl_rules", options.get("acl_rules", "0"), _natural)
         if _one_of("forwarding", options.get("forwarding", "ip4"), FORWARDINGS).startswith("ip"):
             arguments["critical_pps"] /= 1 + _RULE_COST * rules
+        arguments["critical_pps"] *= _convert("cores", options.get("cores", "1"), _natural)
         # A different seed for each start: devices do not repeat their noise after a restart.
         arguments["seed"] = arguments.get("seed", self._seed) + self._starts
         return DeviceModel(**arguments)

@@ -84,7 +84,7 @@ class Settings(BaseModel):
     """Folder that receives the report."""
     cadence: Text = "nightly"
     """The entry of ``cadences`` that selects the tests."""
-    cadences: dict[str, Words] = {"nightly": ("mrrAND64b",), "weekly": ("ndrpdrAND64b",)}
+    cadences: dict[str, Words] = {"nightly": ("mrrAND64bAND1c",), "weekly": ("ndrpdrAND64bAND1c",)}
     """Tag expressions by cadence; a test that matches any one of them is run."""
     tags: Words = ()
     """Tag expressions that select the tests instead of those of the cadence."""

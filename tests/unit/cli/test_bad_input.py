@@ -123,7 +123,8 @@ def test_suite_without_a_test_is_refused(text: str, hint: str, bench: Any) -> No
 
 def test_suite_with_a_syntax_error_fails_by_name(bench: Any) -> None:
     Path("broken.robot").write_text(
-        "*** Test Cases ***\n64b-1c-broken-mrr\n    [Tags]    MRR    64B\n    FOR    ${x}\n    No Operation\n"
+        "*** Test Cases ***\n64b-1c-broken-mrr\n    [Tags]    MRR    64B    1C\n"
+        "    FOR    ${x}\n    No Operation\n"
     )
 
     assert 4 == bench.trending("--suites", "broken.robot").exit_code

@@ -18,7 +18,7 @@ from perftrend.store.requests import RequestState
 from tests.doubles import faulty
 from tests.doubles.gerrit import GerritDouble, Handler, change, running
 
-LINE = "trendingtest-simulated mrrAND64bAND*acl20"
+LINE = "trendingtest-simulated mrrAND64bAND1cAND*acl20"
 DEV = {"_account_id": 1, "username": "dev"}
 
 

@@ -22,7 +22,7 @@ def test_further_pdr_has_a_trace_whether_the_search_ends_in_time_or_not(
     monkeypatch.setenv("PERFTREND_SEARCH_LOSS_RATIOS", "0.1")
     monkeypatch.setenv("PERFTREND_SEARCH_TIMEOUT_S", timeout_s)
 
-    ended = bench.trending("--tags", "ndrpdrAND64bANDethip4-ip4base")
+    ended = bench.trending("--tags", "ndrpdrAND64bAND1cANDethip4-ip4base")
 
     assert exit_code == ended.exit_code, ended.err
     assert dict.fromkeys(["ndr", "pdr", "pdr_0.1"], outcome) == outcomes(bench)

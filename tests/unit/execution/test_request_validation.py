@@ -58,7 +58,7 @@ def refusal(line: str, **overrides: Any) -> tuple[str, str]:
         ("perftest-simulated", ()),
         ("perftest-simulated MRR 64b", ("mrr", "64b")),
         ("perftest-simulated mrr !64b !*acl*", ("mrrNOT64bNOT*acl*",)),
-        ("perftest-simulated !64b", ("mrrAND64bNOT64b",)),
+        ("perftest-simulated !64b", ("mrrAND64bAND1cNOT64b",)),
         ("perftest-simulated #rules", ("mrrAND*acl*", "pdr")),
         ("perftest-simulated #rules mrrAND*acl* !1c", ("mrrAND*acl*NOT1c", "pdrNOT1c")),
         ("perftest-simulated 64b !soak", ("64bNOTsoak",)),
@@ -116,10 +116,10 @@ def test_list_without_a_specification_is_refused() -> None:
 
 
 def test_tag_that_no_test_has_names_the_one_that_comes_close() -> None:
-    reason, right = refusal("perftest-simulated mrrAND64bANDethip4-ip4bsae")
+    reason, right = refusal("perftest-simulated mrrAND64bAND1cANDethip4-ip4bsae")
 
     assert reason.endswith("did you mean 'ethip4-ip4base' for 'ethip4-ip4bsae'?")
-    assert "perftest-simulated mrrAND64bANDethip4-ip4base" == right
+    assert "perftest-simulated mrrAND64bAND1cANDethip4-ip4base" == right
 
 
 def test_reason_with_all_tags_is_cut() -> None:
@@ -130,10 +130,10 @@ def test_reason_with_all_tags_is_cut() -> None:
 
 
 def test_too_many_tests_are_refused_and_a_forgotten_mrr_is_guessed() -> None:
-    reason, right = refusal("perftest-simulated 64b", trigger__maximum_tests=4)
+    reason, right = refusal("perftest-simulated 64bAND1c", trigger__maximum_tests=8)
 
-    assert "it selects 8 tests, but a comment may start 4; select fewer by tags" == reason
-    assert "perftest-simulated mrrAND64b" == right
+    assert "it selects 16 tests, but a comment may start 8; select fewer by tags" == reason
+    assert "perftest-simulated mrrAND64bAND1c" == right
 
 
 # ---- what fits
@@ -152,13 +152,17 @@ def narrower(line: str, room_hours: float, **overrides: Any) -> str:
 @pytest.mark.parametrize(
     ("line", "room_hours", "fits"),
     [
-        ("perftest-simulated 64b -- --duration 60 --multiplicity 50", 2, "perftest-simulated mrrAND64b"),
-        ("perftest-simulated mrr -- --duration 60 --multiplicity 50", 3, "perftest-simulated mrr"),
+        ("perftest-simulated 64b -- --duration 60 --multiplicity 50", 2, "perftest-simulated 1cANDmrrAND64b"),
+        ("perftest-simulated mrrAND1c -- --duration 60 --multiplicity 50", 4, "perftest-simulated mrrAND1c"),
         ("perftest-simulated ethip4-ip4base", 2, "perftest-simulated mrrANDethip4-ip4base"),
-        ("perftest-simulated ethip4-ip4base", 0.4, "perftest-simulated 64bANDmrrANDethip4-ip4base"),
-        ("perftest-simulated mrr pdr", 0.6, "perftest-simulated 64bANDmrr 64bANDmrrANDpdr"),
-        ("perftest-simulated mrr", 0.001, ""),
-        ("perftest-simulated mrrORpdr", 0.4, ""),
+        ("perftest-simulated ethip4-ip4base", 0.4, "perftest-simulated 1cAND64bANDmrrANDethip4-ip4base"),
+        (
+            "perftest-simulated 1cANDmrr 1cANDpdr",
+            1.2,
+            "perftest-simulated 64bAND1cANDmrr 64bANDmrrAND1cANDpdr",
+        ),
+        ("perftest-simulated mrrAND1c", 0.001, ""),
+        ("perftest-simulated mrrAND1cORpdr", 0.4, ""),
         ("perftest-simulated !*acl*", 0.001, ""),
     ],
 )
@@ -172,12 +176,12 @@ def test_refusal_of_a_limit_shows_what_fits() -> None:
 
     found = request_validation.refuse(asked(line), plan(line), limit)
 
-    assert (line, "perftest-simulated mrrAND64b") == (found.line, found.right_form)
+    assert (line, "perftest-simulated 1cANDmrrAND64b") == (found.line, found.right_form)
     assert found.reason.startswith("it needs too much; the following needs about ")
 
 
 def test_refusal_of_a_limit_without_room_shows_nothing() -> None:
-    line = "perftest-simulated mrr"
+    line = "perftest-simulated mrrAND64b"
 
     found = request_validation.refuse(asked(line), plan(line), LimitExceeded("nothing is left"))
 
@@ -189,7 +193,7 @@ def test_duration_of_a_products_own_command_is_not_known() -> None:
 
 
 def test_guess_that_is_still_too_many_is_not_made() -> None:
-    assert "perftest-simulated TAGS" == refusal("perftest-simulated 64b", trigger__maximum_tests=3)[1]
+    assert "perftest-simulated TAGS" == refusal("perftest-simulated 64b", trigger__maximum_tests=7)[1]
 
 
 def test_analysis_takes_no_tags() -> None:
@@ -205,7 +209,7 @@ def test_analysis_takes_no_tags() -> None:
 # ---- how long
 
 
-MRR = "mrrAND64bANDethip4-ip4base"
+MRR = "mrrAND64bAND1cANDethip4-ip4base"
 
 
 @pytest.mark.parametrize(
@@ -219,10 +223,10 @@ MRR = "mrrAND64bANDethip4-ip4base"
         ),
         # Four bounds of 30 s; a search may take 720 s, and 5 s for the start.
         (
-            "trendingtest-simulated ndrpdrAND64bANDethip4-ip4base",
+            "trendingtest-simulated ndrpdrAND64bAND1cANDethip4-ip4base",
             "1 test, about 3 minutes, at most 13 minutes",
         ),
-        ("trendingtest-simulated soakAND64bANDethip4-ip4base", "1 test, about 31 minutes"),
+        ("trendingtest-simulated soakAND64bAND1cANDethip4-ip4base", "1 test, about 31 minutes"),
         # Two bounds of 30 s, two trials of 10 s, and 5 s for the start; at most 720 s, and these 5 times.
         (
             "trendingtest-simulated reconfAND64bANDethip4-ip4base-addroutes",
@@ -235,7 +239,7 @@ MRR = "mrrAND64bANDethip4-ip4base"
             f"bisecttest-simulated abcdef1 {MRR}",
             "1 test, about 20 minutes, at most 175 minutes, plus building",
         ),
-        ("trendingtest-simulated", "4 tests, about 2 minutes, at most 4 minutes"),
+        ("trendingtest-simulated", "8 tests, about 3 minutes, at most 8 minutes"),
     ],
 )
 def test_request_is_told_as_tests_and_time(line: str, expected: str) -> None:

@@ -11,7 +11,16 @@ from perftrend.model import TraceKey
 from perftrend.settings import Settings
 
 SUITES = Path(__file__).resolve().parents[2] / "suites"
-DEVICES = ["eth-l2bdbasemaclrn", "ethip4-ip4base", "ethip4-ip4base-acl20", "ethip4-ip4base-acl60"]
+DEVICES = [
+    "dot1q-ip4base",
+    "dot1q-l2bdbasemaclrn",
+    "eth-l2bdbasemaclrn",
+    "eth-l2xcbase",
+    "ethip4-ip4base",
+    "ethip4-ip4base-acl20",
+    "ethip4-ip4base-acl60",
+    "ethip4-ip4scale10k",
+]
 
 
 def selected(*expressions: str, suites: Path = SUITES) -> frozenset[TraceKey]:
@@ -23,18 +32,18 @@ def names(keys: frozenset[TraceKey]) -> list[str]:
 
 
 def test_expression_chooses_one_test_of_each_device() -> None:
-    assert sorted(f"64b-1c-{device}-mrr" for device in DEVICES) == names(selected("mrrAND64b"))
+    assert sorted(f"64b-1c-{device}-mrr" for device in DEVICES) == names(selected("mrrAND64bAND1c"))
 
 
 def test_search_has_a_trace_for_each_rate_that_it_finds() -> None:
-    assert ["ndr", "pdr"] == sorted(key["metric"] for key in selected("ndrpdrAND64bANDethip4-ip4base"))
+    assert ["ndr", "pdr"] == sorted(key["metric"] for key in selected("ndrpdrAND64bAND1cANDethip4-ip4base"))
 
 
 def test_search_for_further_pdrs_has_a_trace_for_each() -> None:
     asked = Settings.model_validate({"search": {"loss_ratios": [0, 0.005, 0.01, 0.1]}})
     tags = tags_of(load("simulated"), asked)
 
-    found = select(SUITES, ["ndrpdrAND64bANDethip4-ip4base"], testbed="simulated", tags=tags)
+    found = select(SUITES, ["ndrpdrAND64bAND1cANDethip4-ip4base"], testbed="simulated", tags=tags)
 
     assert ["ndr", "pdr", "pdr_0.01", "pdr_0.1"] == sorted(key["metric"] for key in found)
 
@@ -42,7 +51,7 @@ def test_search_for_further_pdrs_has_a_trace_for_each() -> None:
 def test_search_has_a_trace_for_each_latency_if_the_generator_measures_it() -> None:
     tags = tags_of(load("simulated-latency", SUITES.parents[1] / "docs" / "examples"), Settings())
 
-    found = select(SUITES, ["64bANDethip4-ip4base"], testbed="simulated-latency", tags=tags)
+    found = select(SUITES, ["64bAND1cANDethip4-ip4base"], testbed="simulated-latency", tags=tags)
 
     latencies = ["latency_10", "latency_50", "latency_90"]
     assert [*latencies, "mrr", "ndr", "pdr", "soak"] == sorted(key["metric"] for key in found)
@@ -65,18 +74,18 @@ def test_reconfiguration_is_chosen_by_its_tag() -> None:
 
 
 def test_soak_is_chosen_by_its_tag() -> None:
-    (key,) = selected("soakAND64bANDethip4-ip4base")
+    (key,) = selected("soakAND64bAND1cANDethip4-ip4base")
 
     assert ("soak", "64b-1c-ethip4-ip4base-soak") == (key["metric"], key["test"])
 
 
 def test_test_that_matches_any_expression_is_chosen_once() -> None:
-    assert selected("mrrAND64b") == selected("mrrAND64b", "mrrAND64bANDethip4-ip4base")
-    assert 8 == len(selected("mrrAND64b", "mrrANDimix"))
+    assert selected("mrrAND64b") == selected("mrrAND64b", "mrrAND64bAND1cANDethip4-ip4base")
+    assert 16 == len(selected("mrrAND64bAND1c", "mrrANDimixAND1c"))
 
 
 def test_trace_is_named_by_its_testbed_and_its_tags() -> None:
-    (key,) = selected("mrrANDimixANDethip4-ip4base")
+    (key,) = selected("mrrANDimixAND1cANDethip4-ip4base")
 
     assert {
         "cores": "1C",
@@ -94,8 +103,8 @@ def test_trace_is_named_by_its_testbed_and_its_tags() -> None:
     [
         ("mrrAND65b", "did you mean '64B' for '65b'?"),
         ("mrrrANDimix", "did you mean 'MRR' for 'mrrr'?"),
-        ("mrrANDndrpdr", "tags are 1518B, 1C, 64B"),
-        ("quux", "tags are 1518B, 1C, 64B"),
+        ("mrrANDndrpdr", "tags are 114B, 1518B, 1C, 2C, 4C, 64B"),
+        ("quux", "tags are 114B, 1518B, 1C, 2C, 4C, 64B"),
         ("$(reboot)", "tags are"),
         ("../..", "tags are"),
         ("mrrAND", "tags are"),
@@ -120,7 +129,7 @@ def test_folder_without_suites_is_told(tmp_path: Path) -> None:
 
 
 def test_single_suite_file_can_be_chosen_from() -> None:
-    keys = selected("mrrAND64b", suites=SUITES / "ethip4-ip4base-mrr.robot")
+    keys = selected("mrrAND64bAND1c", suites=SUITES / "ethip4-ip4base-mrr.robot")
 
     assert ["64b-1c-ethip4-ip4base-mrr"] == names(keys)
 

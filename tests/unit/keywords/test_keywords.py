@@ -145,7 +145,12 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the output of the shipped suites: an MRR test and a search."""
     return robot(
         tmp_path_factory.mktemp("shipped"),
-        *("--include", "mrrAND64bANDethip4-ip4base", "--include", "ndrpdrANDimixANDeth-l2bdbasemaclrn"),
+        *(
+            "--include",
+            "mrrAND64bAND1cANDethip4-ip4base",
+            "--include",
+            "ndrpdrANDimixAND1cANDeth-l2bdbasemaclrn",
+        ),
         *("--settag", "DRV_SIMULATED", str(SUITES)),
         PERFTREND_TESTBED="simulated",
         PERFTREND_TRIAL_MULTIPLICITY="4",
@@ -172,7 +177,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
 def test_traces_of_a_run_are_those_that_were_expected(shipped: Path) -> None:
     expected = select(
         SUITES,
-        ["mrrAND64bANDethip4-ip4base", "ndrpdrANDimixANDeth-l2bdbasemaclrn"],
+        ["mrrAND64bAND1cANDethip4-ip4base", "ndrpdrANDimixAND1cANDeth-l2bdbasemaclrn"],
         testbed="simulated",
         tags=["DRV_SIMULATED"],
     )
@@ -201,7 +206,7 @@ def test_search_finds_both_rates_as_wide_as_asked(shipped: Path) -> None:
 def test_suites_search_as_the_settings_say(tmp_path: Path) -> None:
     output = robot(
         tmp_path,
-        *("--include", "ndrpdrANDimixANDeth-l2bdbasemaclrn", str(SUITES)),
+        *("--include", "ndrpdrANDimixAND1cANDeth-l2bdbasemaclrn", str(SUITES)),
         PERFTREND_TESTBED="simulated",
         PERFTREND_SEARCH_STRATEGY="binary",
     )
@@ -212,7 +217,7 @@ def test_suites_search_as_the_settings_say(tmp_path: Path) -> None:
 
 
 def test_latency_is_measured_if_the_generator_can_do_it(tmp_path: Path) -> None:
-    expression = "ndrpdrAND64bANDethip4-ip4base"
+    expression = "ndrpdrAND64bAND1cANDethip4-ip4base"
     output = robot(
         tmp_path,
         *("--include", expression, "--settag", "DRV_SIMULATED", "--settag", "LATENCY", str(SUITES)),

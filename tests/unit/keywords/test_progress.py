@@ -17,7 +17,7 @@ from robot import result, running
 from perftrend import message
 from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress
 from perftrend.measure import search
-from perftrend.model import CriticalLoad, Interval, Measurement, Reconfiguration
+from perftrend.model import NOT_SUPPORTED, CriticalLoad, Interval, Measurement, Reconfiguration
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRR = Measurement("mrr", "simulated", "64B", 64, NOON, NOON, samples=(1e6, 2e6))
@@ -90,6 +90,23 @@ def test_each_test_is_told_in_one_line(status: str, text: str, line: str, termin
 
 def test_broken_message_is_told_and_stops_nothing(terminal: StringIO) -> None:
     assert "the message's JSON is broken" in told(terminal, "PASS", "perftrend: {")
+
+
+def test_tests_that_the_testbed_cannot_run_are_counted_at_the_end(terminal: StringIO) -> None:
+    progress = SuiteProgress()
+    for number, reason in enumerate(("no tunnels", "no VLANs", "no tunnels")):
+        message = f"{NOT_SUPPORTED}{reason}"
+        test = result.TestCase(f"test-{number}", status="SKIP", message=message)
+        progress.end_test(cast(running.TestCase, None), test)
+    before = terminal.getvalue()
+
+    progress.close()
+
+    assert "" == before
+    assert [
+        "  2 tests not supported: no tunnels",
+        "  1 test not supported: no VLANs",
+    ] == terminal.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("part", ["setup", "teardown"])

@@ -145,6 +145,10 @@ def test_a_bridge_has_no_access_list(pair: Pair) -> None:
     assert 1_000_000 == flooded(pair, {**HARD, "acl_rules": "50", "forwarding": "l2"}).received
 
 
+def test_each_core_adds_the_rate_of_one(pair: Pair) -> None:
+    assert 2_000_000 == flooded(pair, {**HARD, "cores": "2"}).received
+
+
 def test_kind_is_a_start_that_options_change(pair: Pair) -> None:
     """A collapsing device at twice its critical rate forwards a quarter of what comes."""
     collapse = {"kind": "collapse", "critical_pps": "1e7"}

@@ -44,7 +44,7 @@ _SUSTAINED_SHARE = 0.9
 """The generator sustains this fraction of the rate that it reaches in a flood."""
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
-_ABILITIES = DeviceAbilities("the embedded device", ("ip4", "l2"), acl_rules=("ip4",))
+_ABILITIES = DeviceAbilities("the embedded device", ("ip4", "l2", "l2xc"), acl_rules=("ip4",))
 _PASSED = ("acl_rules", "burst", "forwarding")
 """Options that are passed to the program; others select the program and its rights."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
@@ -181,10 +181,10 @@ def _doubt(count: Count) -> str:
 class EmbeddedDevice(Device):
     """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``acl_rules`` (0 to 10,000), ``burst`` (frames processed
-    at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the router and
-    speaks its protocol), ``version`` (reported as the device's version), ``isolated`` (``yes`` if the program
-    runs in a sandbox).
+    Options: ``forwarding`` (``ip4``, ``l2`` or ``l2xc``), ``acl_rules`` (0 to 10,000), ``burst`` (frames
+    processed at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the
+    router and speaks its protocol), ``version`` (reported as the device's version), ``isolated`` (``yes`` if
+    the program runs in a sandbox).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:

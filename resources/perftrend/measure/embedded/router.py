@@ -1,8 +1,8 @@
 """The embedded device: a process that forwards frames between two ports.
 
-It routes IPv4 with an access list, or bridges. Array operations process a whole burst in place, in the memory
-where the kernel stored the frames. The time per burst grows with the access list, as in any software data
-plane.
+It routes IPv4 with an access list, bridges, or cross-connects its ports. Array operations process a whole
+burst in place, in the memory where the kernel stored the frames. The time per burst grows with the access
+list, as in any software data plane.
 
 The drivers in :mod:`perftrend.measure.embedded.drivers` start it. To start it by hand::
 
@@ -125,6 +125,15 @@ class Bridge(Forwarding):
         return ~np.isin(destination, np.array(here, dtype=np.uint64))
 
 
+class CrossConnect(Forwarding):
+    """A cross-connect, which forwards all frames unchanged to the other port."""
+
+    @override
+    def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
+        del burst
+        return np.ones(rows.stop - rows.start, dtype=np.bool_)
+
+
 class Path:
     """One direction: frames that arrive at one port and leave through the other."""
 
@@ -166,13 +175,14 @@ def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int) -> list
     paths = []
     for number, source in enumerate(ports):
         other = 1 - number
-        behaviour: Forwarding = (
-            Bridge(stations, number)
-            if forwarding == "l2"
-            else Ip4Router(
-                frames.NETWORKS[other], frames.host_mac(other) + frames.device_mac(other), acl_rules
-            )
-        )
+        behaviour: Forwarding
+        if forwarding == "l2":
+            behaviour = Bridge(stations, number)
+        elif forwarding == "l2xc":
+            behaviour = CrossConnect()
+        else:
+            macs = frames.host_mac(other) + frames.device_mac(other)
+            behaviour = Ip4Router(frames.NETWORKS[other], macs, acl_rules)
         paths.append(Path(source, ports[other], behaviour))
     return paths
 
@@ -226,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="forward frames between two ports")
     parser.add_argument("--ports", nargs=2, required=True)
     parser.add_argument("--cpu", type=int)
-    parser.add_argument("--forwarding", choices=("ip4", "l2"), default="ip4")
+    parser.add_argument("--forwarding", choices=("ip4", "l2", "l2xc"), default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
     options = parser.parse_args(argv)

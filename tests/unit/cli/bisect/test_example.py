@@ -12,7 +12,7 @@ from tests.unit.report.bisect import reports
 
 
 def test_example_searches_commits_of_its_own(place: Place) -> None:
-    ended = place.run("--example", "--dry-run", "--tags", "mrrAND64b")
+    ended = place.run("--example", "--dry-run", "--tags", "mrrAND64bAND1cANDethip4*")
 
     assert 0 == ended.exit_code, ended.err
     assert "Would search 32 commits, 4 tests on simulated, about 40 minutes, " in ended.out
@@ -44,7 +44,7 @@ def test_example_takes_nothing_that_says_what_is_searched(place: Place, other: s
 
 def test_command_to_repeat_the_example_is_short() -> None:
     given = bisect.parser().parse_args(["--example", "--trial-duration", "2"])
-    settings = Settings(testbed="1n-loopback", tags=("mrrAND64b",))
+    settings = Settings(testbed="1n-loopback", tags=("mrrAND64bAND1c",))
 
     assert "./run bisect --testbed 1n-loopback --trial-duration 2.0 --example" == reporter.command(
         given, settings, reports.state(3, []).range

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perftrend.measure.embedded.frames import build, frame_direction
 from perftrend.measure.embedded.ports import DevicePort
-from perftrend.measure.embedded.router import Bridge, Burst, Forwarding, Ip4Router
+from perftrend.measure.embedded.router import Bridge, Burst, CrossConnect, Forwarding, Ip4Router
 from perftrend.measure.traffic import TrafficProfile
 
 OFFSET = 2
@@ -197,3 +197,10 @@ def test_bridge_leaves_frames_unchanged() -> None:
 
     assert [True, True] == buffer.through(Bridge({}, 0))
     assert [to(B, A), frame(time_to_live=1, macs=B + A)] == [buffer.frame(0), buffer.frame(1)]
+
+
+def test_cross_connect_forwards_all_frames_unchanged() -> None:
+    buffer = Buffer([to(B, A), to(A, B), frame(time_to_live=1, macs=A + B)])
+
+    assert [True, True, True] == buffer.through(CrossConnect())
+    assert [to(B, A), to(A, B), frame(time_to_live=1, macs=A + B)] == [buffer.frame(row) for row in range(3)]
