@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perftrend import message
+from perftrend import cycles, message
 from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
@@ -107,6 +107,8 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     if status is Status.SKIP and text.startswith(NOT_SUPPORTED):
         return InterpretedResults((), (), frozenset(_keys(replace(test, message=""), testbed)))
     measurement, parsed, reason = _parse_test(test, text, expected)
+    if measurement and status is Status.PASS:
+        parsed.readings |= _of_cycles(measurement)
     if measurement:
         readings = parsed.readings
         expected = expected or ([] if readings else [measurement.kind])
@@ -180,6 +182,16 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, MetricValue
     for name, latency in measurement.latency.items():
         samples = () if latency.invalid else (latency.average_us,)
         yield name, MetricValue(samples, measurement.invalid or latency.invalid, "us", Better.LOWER)
+
+
+def _of_cycles(measurement: Measurement) -> dict[str, MetricValue]:
+    """Return the cycles per packet of a valid measurement; others have none, instead of invalid ones."""
+    if measurement.invalid:
+        return {}
+    return {
+        cycles.metric_of(part): MetricValue((value,), "", "cycles", Better.LOWER)
+        for part, value in cycles.plausible(measurement.cycles_per_packet).items()
+    }
 
 
 def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:

@@ -88,14 +88,17 @@ class TrustedTrials:
         fail_above: float | None = None,
         *,
         deviation: float = EXACT,
+        before: Callable[[], object] = lambda: None,
     ) -> Trial:
         """Measure once, and again while the trial is not valid.
 
         :param deviation: largest deviation of the rate reached, as a fraction of the intended rate.
+        :param before: called before each attempt.
         :returns: the first valid trial, or the last one with the reason why it is not valid.
         """
         for attempt in range(self._attempts):
             time.sleep(pause_s(attempt))
+            before()
             watch = CoreWatch(self._processes())
             with watch.observe():
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)
