@@ -66,7 +66,7 @@ def test_every_device_is_measured_in_every_way_at_each_of_its_sizes(shipped: run
     assert planned == {test.name for test in shipped.all_tests}
 
 
-@pytest.mark.parametrize("device", PLAN["devices"], ids=DEVICES)
+@pytest.mark.parametrize("device", PLAN["devices"] + PLAN["reconfigurations"], ids=DEVICES)
 def test_headers_of_the_traffic_fit_into_the_frames(device: dict[str, Any]) -> None:
     options = {name: str(value) for name, value in device["options"].items()}
 
