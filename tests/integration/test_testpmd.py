@@ -67,9 +67,10 @@ def is_running(pid: int) -> bool:
         {"forwarding": "ip4"},
         {"forwarding": "ip4", "lookups": "0"},
         {"forwarding": "l2", "lookups": "0"},
+        {"forwarding": "l2xc", "lookups": "0"},
         {"forward_mode": "macswap", "lookups": "0"},
     ],
-    ids=["lookups", "mac", "io", "macswap"],
+    ids=["lookups", "mac", "io", "cross-connect", "macswap"],
 )
 def test_every_frame_comes_back_once_and_is_counted(
     testbed: Testbed, options: dict[str, str], frame: str
@@ -86,6 +87,23 @@ def test_every_frame_comes_back_once_and_is_counted(
     forwarded = [now[end] - then[end] for now, then in zip(after, before, strict=True) for end in ends]
     assert (5000, 5000) == (trial.sent, trial.received)
     assert [2500] * 4 == forwarded
+
+
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2"])
+@pytest.mark.parametrize("vlan", ["0", "100"])
+def test_other_headers_come_back_as_long_as_they_were(testbed: Testbed, forwarding: str, vlan: str) -> None:
+    testbed.start_device({"forwarding": forwarding, "vlan": vlan, "lookups": "0"})
+    testbed.use("82B")
+    before = testbed.device.counters()["ports"]
+
+    trial = testbed.generator.trial(10_000, 0.5, None)
+
+    after = testbed.device.counters()["ports"]
+    ends = ("rx_good_bytes", "tx_good_bytes")
+    forwarded = [now[end] - then[end] for now, then in zip(after, before, strict=True) for end in ends]
+    assert (5000, 5000) == (trial.sent, trial.received)
+    # Without the four bytes of the checksum.
+    assert [2500 * 78] * 4 == forwarded
 
 
 def test_mrr_is_valid_and_has_counters_and_the_version(

@@ -24,7 +24,8 @@ from perftrend.measure.wiring import VethPairs, run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
-_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4",))
+_ABILITIES = DeviceAbilities("Linux", ("ip4", "l2"), acl_rules=("ip4", "l2"))
+"""The rules apply to routed frames only: a user may set ``acl_rules`` for tests of both kinds."""
 _QUEUE_FRAMES = 4096
 _GATEWAYS = ("192.0.2.1", "192.0.2.2")
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
