@@ -177,9 +177,10 @@ class Specification(_SpecificationModel):
 
     @property
     def test_tags(self) -> tuple[str, ...]:
-        """The tags of all tests on it: the port driver, the network card, and ``LATENCY`` if it measures latency.
+        """The tags of all tests on it: port driver, network card, and ``LATENCY`` if it measures latency.
 
-        Each port driver and each network card has separate traces, and a search that fails has results of its latencies, too.
+        Each port driver and each network card has separate traces, and a search that fails has results of its
+        latencies, too.
         """
         measures_latency = self.generator.options.get("latency") == "yes"
         nic = (f"NIC_{self.nic}",) if self.nic else ()
