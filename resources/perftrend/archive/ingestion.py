@@ -59,6 +59,10 @@ def ingest(store: Store, run: Run, source: Sources) -> OutputIngestion:
     name = _name(source)
     output = Output(source, testbed=run.testbed)
     results = without_doubles(output)
+    if not results and output.unsupported:
+        raise ArchiveError(
+            f"{name}: testbed {run.testbed} supports none of the tests; choose others by their tags"
+        )
     if not results:
         raise ArchiveError(f"{name}: contains no performance test; do its tests have the tag MRR or NDRPDR?")
     for result in results:

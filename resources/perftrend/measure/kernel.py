@@ -28,11 +28,12 @@ _NUMBERS = {"base_rules": range(10_001)}
 _ABILITIES = DeviceAbilities(
     "Linux",
     FORWARDINGS,
-    acl_rules=("ip4", "ip6"),
+    acl_rules=FORWARDINGS,
     routes=("ip4",),
     tunnel=("vxlan", "geneve"),
     vlan=True,
 )
+"""The rules apply to routed frames only: a user may set ``acl_rules`` for tests of both kinds."""
 _QUEUE_FRAMES = 4096
 _ROUTES_S = 120.0
 

@@ -135,6 +135,8 @@ class Specification(_SpecificationModel):
     """Duration of the traffic before the first trial after each start of the device."""
     driver_tag: str
     """Suffix of the tag of all tests: ``DRV_`` and this value."""
+    nic: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")] | None = None
+    """The model of the network cards, such as ``Intel-E810CQ``."""
     capacity: Annotated[int, Field(ge=1)] = 1
     """Number of jobs that may use it at once, if it has no instances."""
     instances: tuple[Mapping[str, Mapping[str, str]], ...] = ()
@@ -177,12 +179,14 @@ class Specification(_SpecificationModel):
 
     @property
     def test_tags(self) -> tuple[str, ...]:
-        """The tags of all tests on it: the port driver and, if it measures latency, ``LATENCY``.
+        """The tags of all tests on it: port driver, network card, and ``LATENCY`` if it measures latency.
 
-        Each port driver has separate traces, and a search that fails has results of its latencies, too.
+        Each port driver and each network card has separate traces, and a search that fails has results of its
+        latencies, too.
         """
         measures_latency = self.generator.options.get("latency") == "yes"
-        return (f"DRV_{self.driver_tag}", *(("LATENCY",) if measures_latency else ()))
+        nic = (f"NIC_{self.nic}",) if self.nic else ()
+        return (f"DRV_{self.driver_tag}", *nic, *(("LATENCY",) if measures_latency else ()))
 
 
 def load(name: str, folder: Path | None = None) -> Specification:

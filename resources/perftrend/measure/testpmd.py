@@ -35,9 +35,9 @@ _NUMBERS = {
     "memory_mb": range(1, 1_000_001),
 }
 _WORDS = {"forward_mode": ("io", "mac", "macswap")}
-_ABILITIES = DeviceAbilities("testpmd", ("ip4", "l2"), cores=64)
-_MODES = {"ip4": "mac", "l2": "io"}
-"""Routed frames get the addresses of the next hop; bridged frames stay as they are."""
+_MODES = {"ip4": "mac", "ip6": "mac", "l2": "io", "l2xc": "io"}
+"""Routed frames get the addresses of the next hop; bridged frames stay as they are, with or without a tag."""
+_ABILITIES = DeviceAbilities("testpmd", tuple(_MODES), vlan=True, cores=64)
 _DESCRIPTOR_STEP = 32
 """Rings of AF_PACKET have blocks of this many slots; those of many network cards grow in the same steps."""
 _SLOT_BYTES = 2048
@@ -64,8 +64,8 @@ _CAUSE = re.compile(r" +Cause: ")
 class TestpmdDevice(Device):
     """DPDK testpmd.
 
-    Options: ``forwarding`` (``ip4`` or ``l2``), ``forward_mode`` (``io``, ``mac`` or ``macswap``; by default
-    the one for ``forwarding``), ``cores`` (number of forwarding threads), ``descriptors`` (slots of each
+    Options: ``forwarding``, ``forward_mode`` (``io``, ``mac`` or ``macswap``; by default the one for
+    ``forwarding``), ``cores`` (number of forwarding threads), ``descriptors`` (slots of each
     ring), ``burst``, ``mbufs`` (buffers of all ports together), ``memory_mb`` (ordinary memory instead of
     hugepages), and ``lookups`` (memory reads per frame).
     """
@@ -107,7 +107,18 @@ class TestpmdDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options)
+        return _ABILITIES.lacks(options) or self._lacks_cores(int(options.get("cores", "1")))
+
+    def _lacks_cores(self, cores: int) -> str:
+        if self._node.cpu is None or self._wiring.is_remote:
+            return ""
+        available = os.sched_getaffinity(0)
+        missing = [core for core in _cores(self._node.cpu, cores) if core not in available]
+        return (
+            f"testpmd does not support cores={cores}: this machine has no core {missing[0]}"
+            if missing
+            else ""
+        )
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -213,7 +224,10 @@ def _dpdk_arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str
     cores = int(options.get("cores", "1"))
     if cpu is not None:
         # The thread of the command line shares a core: during a trial, it has nothing to do.
-        lcores = [f"0@{cpu}", *(f"{number + 1}@{cpu + number}" for number in range(cores))]
+        lcores = [
+            f"0@{cpu}",
+            *(f"{number}@{core}" for number, core in enumerate(_cores(cpu, cores), start=1)),
+        ]
         found.append(f"--lcores={','.join(lcores)}")
     if memory_mb := options.get("memory_mb"):
         found += ["--no-huge", "-m", memory_mb, "--no-shconf"]
@@ -232,6 +246,11 @@ def _dpdk_arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str
             for number, link in enumerate(links)
         ),
     ]
+
+
+def _cores(cpu: int, count: int) -> range:
+    """Return the cores of the threads that forward."""
+    return range(cpu, cpu + count)
 
 
 def _testpmd_arguments(links: Sequence[Link], options: Mapping[str, str]) -> list[str]:

@@ -85,6 +85,14 @@ def test_output_without_a_performance_test_is_refused(store: Store) -> None:
         ingest(store, RUN, io.BytesIO(b"<robot/>"))
 
 
+def test_output_of_a_testbed_that_supports_no_test_is_refused(store: Store) -> None:
+    test = '<test name="t"><tag>MRR</tag><status status="SKIP">not supported: no such device</status></test>'
+    output = f'<robot><suite name="R">{test}</suite></robot>'.encode()
+
+    with pytest.raises(ArchiveError, match="testbed 2n-clx supports none of the tests; choose others"):
+        ingest(store, RUN, io.BytesIO(output))
+
+
 def test_tests_of_one_name_are_not_trusted(store: Store) -> None:
     """Which of the two is the trace's value nobody knows; the others are not lost for it."""
     test = (

@@ -138,6 +138,14 @@ def test_tags_that_the_run_sets_choose_as_well() -> None:
     assert selected("mrrAND64b") == selected("mrrAND64bANDdrv_simulated")
 
 
+def test_network_card_of_the_testbed_is_a_parameter_of_its_traces() -> None:
+    tags = ["DRV_SIMULATED", "NIC_Intel-E810CQ"]
+
+    (key,) = select(SUITES, ["mrrAND64bAND1cANDethip4-ip4base"], testbed="2n-clx", tags=tags)
+
+    assert "intel-e810cq" == key["nic"]
+
+
 def test_test_that_measures_nothing_is_not_expected(tmp_path: Path) -> None:
     suite = "*** Test Cases ***\nsmoke\n    [Tags]    64B\n    No Operation\n"
     (tmp_path / "smoke.robot").write_text(suite)

@@ -56,6 +56,13 @@ def test_each_testbed_has_a_driver_tag_of_its_own() -> None:
     assert len(SHIPPED) == len({load(name).driver_tag for name in SHIPPED})
 
 
+def test_network_card_is_a_tag_of_all_tests(tmp_path: Path) -> None:
+    assert ("DRV_OURS",) == load("ours", written(tmp_path, GOOD)).test_tags
+    found = load("ours", written(tmp_path, f"{GOOD}nic: Intel-E810CQ"))
+
+    assert ("DRV_OURS", "NIC_Intel-E810CQ") == found.test_tags
+
+
 def test_testbed_has_as_many_places_as_instances(tmp_path: Path) -> None:
     instances = "instances: [{tg: {address: a}}, {tg: {address: b}}]"
 
@@ -108,6 +115,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD.replace("pps: 1000", "pps: .inf"), "link.pps: Input should be a finite number"),
         (GOOD.replace("pps: 1000", ""), "give either pps or bits_per_s"),
         (GOOD.replace("pps: 1000", "pps: 1000, bits_per_s: 1000"), "give either pps or bits_per_s"),
+        (GOOD + "nic: Intel E810", "nic: String should match pattern"),
         (GOOD + "capacity: 0", "capacity: Input should be greater"),
         (GOOD + "nodes: {tg: {cpu: any}}", "nodes.tg.cpu"),
         (GOOD + "nodes: {dutt: {cpu: 1}}", "node 'dutt' is unknown; did you mean 'dut'?"),

@@ -180,6 +180,33 @@ def test_tests_with_access_lists_are_not_run(device: TestpmdDevice) -> None:
         device.start({"acl_rules": "20"})
 
 
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2", "l2xc"])
+def test_vlans_are_supported(device: TestpmdDevice, forwarding: str) -> None:
+    assert "" == device.lacks({"forwarding": forwarding, "vlan": "100"})
+
+
+@pytest.mark.parametrize(("forwarding", "mode"), [("ip6", "mac"), ("l2xc", "io")])
+def test_mode_depends_on_what_is_forwarded(forwarding: str, mode: str) -> None:
+    assert f"--forward-mode={mode}" in arguments(CARDS, 1, {"forwarding": forwarding})
+
+
+def test_tests_with_more_cores_than_this_machine_has_are_not_run() -> None:
+    available = sorted(os.sched_getaffinity(0))
+    device = TestpmdDevice(VethPairs(), Node(cpu=available[-1]))
+
+    reason = device.lacks({"cores": "2"})
+
+    assert "" == device.lacks({"cores": "1"})
+    assert f"testpmd does not support cores=2: this machine has no core {available[-1] + 1}" == reason
+
+
+def test_cores_of_another_machine_are_not_known() -> None:
+    wiring = VethPairs()
+    wiring.is_remote = True
+
+    assert "" == TestpmdDevice(wiring, Node(cpu=1_000)).lacks({"cores": "4"})
+
+
 def test_counters_are_those_of_each_port_and_the_cycles_of_all_frames() -> None:
     found = parse_counters(COUNTERS)
 

@@ -44,7 +44,9 @@ _SUSTAINED_SHARE = 0.9
 """The generator sustains this fraction of the rate that it reaches in a flood."""
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
-_ABILITIES = DeviceAbilities("the embedded device", ("ip4", "l2", "l2xc"), acl_rules=("ip4",))
+_FORWARDINGS = ("ip4", "l2", "l2xc")
+_ABILITIES = DeviceAbilities("the embedded device", _FORWARDINGS, acl_rules=_FORWARDINGS)
+"""Bridged frames are not compared with access lists: a user may set ``acl_rules`` for tests of both kinds."""
 _PASSED = ("acl_rules", "burst", "forwarding")
 """Options that are passed to the program; others select the program and its rights."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")

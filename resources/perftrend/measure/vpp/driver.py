@@ -26,7 +26,7 @@ from perftrend.measure.vpp.counters import (
     parse_runtime,
 )
 from perftrend.measure.vpp.forwarding import add_routes, configure
-from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, startup_configuration
+from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, lacks, startup_configuration
 from perftrend.measure.wiring import run
 
 _PORTS = 2
@@ -65,6 +65,10 @@ class VppDevice(Device):
     @override
     def check(self, options: Mapping[str, str]) -> None:
         VppOptions.parse(options, self._node.cpu)
+
+    @override
+    def lacks(self, options: Mapping[str, str]) -> str:
+        return lacks(options)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from perftrend.errors import SettingsError
-from perftrend.measure.interfaces import Port, check_options
+from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
+from perftrend.measure.traffic import FORWARDINGS
 
 _NUMBERS = {
     "buffers": range(1_024, 10_000_001),
@@ -20,6 +21,7 @@ _NUMBERS = {
     "workers": range(65),
 }
 _WORDS = {"hugepages": ("yes", "no")}
+_ABILITIES = DeviceAbilities("VPP", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4", "ip6"), cores=64)
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
 _TEXTS = {
     "api_dir": (_PATH, "an absolute path"),
@@ -75,7 +77,7 @@ class VppOptions:
             if name in options and not pattern.fullmatch(options[name]):
                 raise SettingsError(f"device option {name}={options[name]!r}: write {form}")
         cores = _cores(options.get("worker_cores", ""))
-        workers = int(options.get("workers", len(cores)))
+        workers = _workers(options, len(cores))
         main_core = int(options["main_core"]) if "main_core" in options else cpu
         found = cls(
             forwarding=options.get("forwarding", "ip4"),
@@ -116,6 +118,25 @@ class VppOptions:
     def api_socket(self) -> str:
         """The socket of the binary API on the node."""
         return f"{self.runtime_dir}/api.sock"
+
+
+def lacks(options: Mapping[str, str]) -> str:
+    """Return why VPP cannot run a test with these valid options; empty if it can."""
+    listed, cores = len(_cores(options.get("worker_cores", ""))), int(options.get("cores", "1"))
+    if listed and cores > listed:
+        return f"VPP does not support cores={cores}: the option worker_cores has {listed}"
+    return _ABILITIES.lacks(options)
+
+
+def _workers(options: Mapping[str, str], listed: int) -> int:
+    """Return the number of workers: the test's ``cores``; if that is one, the main thread may do their work.
+
+    :param listed: the number of cores in ``worker_cores``.
+    """
+    if "cores" not in options:
+        return int(options.get("workers", listed))
+    cores = int(options["cores"])
+    return cores if listed or cores > 1 else 0
 
 
 def _cores(text: str) -> tuple[int, ...]:

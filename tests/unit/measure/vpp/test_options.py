@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import Port
-from perftrend.measure.vpp.options import VppOptions, startup_configuration
+from perftrend.measure.vpp.options import VppOptions, lacks, startup_configuration
 
 KERNEL_PORTS = [Port("d0"), Port("d1")]
 PCI_PORTS = [Port(pci="3b:00.0"), Port(pci="0000:3b:00.1")]
@@ -56,6 +56,10 @@ def test_network_cards_can_do_without_hugepages() -> None:
         ({"workers": "2"}, "workers 2"),
         ({"main_core": "1", "worker_cores": "2-4,8"}, "main-core 1 corelist-workers 2,3,4,8"),
         ({"main_core": "1", "worker_cores": "2-4,8", "workers": "2"}, "main-core 1 corelist-workers 2,3"),
+        ({"main_core": "1", "worker_cores": "2-4,8", "cores": "1"}, "main-core 1 corelist-workers 2"),
+        ({"main_core": "1", "worker_cores": "2-4,8", "cores": "4"}, "main-core 1 corelist-workers 2,3,4,8"),
+        ({"main_core": "1", "workers": "3", "cores": "1"}, "main-core 1"),
+        ({"main_core": "1", "cores": "2"}, "main-core 1 workers 2"),
     ],
 )
 def test_threads_are_placed_on_cores(options: dict[str, str], expected: str) -> None:
@@ -128,3 +132,20 @@ def test_no_value_opens_or_closes_a_section(options: dict[str, str]) -> None:
     assert {"unix", "socksvr", "api-segment", "statseg", "memory", "cpu", "buffers", "plugins", "dpdk"} >= {
         each.split()[0] for each in arguments
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"cores": "4"}, ""),
+        ({"worker_cores": "2-5", "cores": "4"}, ""),
+        ({"worker_cores": "2,3", "cores": "4"}, "cores=4: the option worker_cores has 2"),
+        ({"forwarding": "l2", "acl_rules": "20"}, ""),
+        ({"forwarding": "ip6", "routes": "10000"}, ""),
+        ({"forwarding": "l2", "routes": "10000"}, "routes=10000 for forwarding=l2"),
+        ({"forwarding": "l2", "vlan": "100"}, "vlan=100 for forwarding=l2"),
+        ({"forwarding": "l2", "tunnel": "vxlan"}, "tunnel=vxlan for forwarding=l2"),
+    ],
+)
+def test_tests_that_vpp_cannot_run_are_skipped(options: dict[str, str], reason: str) -> None:
+    assert lacks(options) == (f"VPP does not support {reason}" if reason else "")
