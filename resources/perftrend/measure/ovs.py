@@ -16,22 +16,22 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Address
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
 from perftrend import cycles, errors
-from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
+from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import DEFAULT_FLOWS, FORWARDINGS
+from perftrend.measure.traffic import FORWARDINGS
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
 _WORDS = {"emc": ("yes", "no")}
-_ABILITIES = DeviceAbilities("Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4",), vlan=True)
+_ABILITIES = DeviceAbilities(
+    "Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4", "ip6"), vlan=True
+)
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
 _START_S = 30.0
@@ -81,8 +81,6 @@ _COUNT = re.compile(r"  ([^:]+): ([0-9.]+)(?: |$)")
 _LOOKUPS = re.compile(r"lookups: hit:(\d+) missed:(\d+) lost:(\d+)\s+flows: (\d+)")
 _RULES = re.compile(r"packet_count=(\d+) .*flow_count=(\d+)")
 _POLLED = re.compile(r"port: (\S+) +queue-id:")
-_BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
-_REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
 
 
 class OvsDevice(Device):
@@ -101,6 +99,7 @@ class OvsDevice(Device):
         self._node = node
         self._program: Program | None = None
         self._folder = ""
+        self._options: Mapping[str, str] = {}
         self._routes = 0
         self._threads: Sequence[int] = ()
 
@@ -131,6 +130,7 @@ class OvsDevice(Device):
         if reason := self.unusable():
             raise errors.TestbedError(reason)
         self.stop()
+        self._options = options
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
         setup = configuration(ports, cpu=self._node.cpu, has_emc=options.get("emc") != "no")
@@ -141,7 +141,7 @@ class OvsDevice(Device):
             self._folder = ready[1]
             self._check_ports(ports)
             self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
-            self._add_routes(int(options.get("routes", "0")))
+            self._add_routes(options)
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -153,12 +153,13 @@ class OvsDevice(Device):
 
     @override
     def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._add_routes(int(options["routes"]))
+        self._add_routes({**self._options, **options})
 
-    def _add_routes(self, count: int) -> None:
+    def _add_routes(self, options: Mapping[str, str]) -> None:
         """Add routes until there are so many."""
+        count = int(options.get("routes", "0"))
         ports = [link.device for link in self._wiring.links]
-        lines = (route(ports, number) for number in range(self._routes, count))
+        lines = (route(ports, number, options) for number in range(self._routes, count))
         command = ["ovs-ofctl", "add-flows", self._bridge, "-"]
         run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
         self._routes = count
@@ -287,78 +288,6 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool) -> l
 def _names(ports: Sequence[Port]) -> list[str]:
     # The kernel has no interface for a port of DPDK, so the testbed's file need not name one.
     return [port.interface or f"dpdk{number}" for number, port in enumerate(ports)]
-
-
-def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
-    """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
-    forwarding = options.get("forwarding", "ip4")
-    vlan = options.get("vlan", "0")
-    tag = f"dl_vlan={vlan}," if vlan != "0" else ""
-    for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
-        yield _acl_rule(number, tag, 6 if forwarding == "ip6" else 4)
-    if forwarding == "l2":
-        yield f"priority=1,{tag}actions=NORMAL"
-        return
-    kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
-    for number in range(len(ports)):
-        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(ports, number ^ 1)
-        yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
-
-
-def route(ports: Sequence[Port], number: int) -> str:
-    """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
-    port = number % 2
-    match = f"ip,in_port={2 - port},nw_dst={frames.route(number)}"
-    return f"priority=2,{match},actions={_send(ports, port)}"
-
-
-def _send(ports: Sequence[Port], number: int) -> str:
-    """Return the actions that route a packet to the hosts behind a port."""
-    return (
-        f"mod_dl_src:{ports[number].mac},mod_dl_dst:{frames.host_mac(number).hex(':')},dec_ttl,"
-        f"output:{number + 1}"
-    )
-
-
-def _acl_rule(number: int, tag: str, version: int) -> str:
-    """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
-
-    The hosts of both networks take turns. A rule compares a port with 1025 by its highest and its lowest
-    bit, which frames of port 1024 fail, and by further bits, which only this rule has.
-    """
-    index, side = divmod(number, 2)
-    host = frames.FIRST_HOST + index % DEFAULT_FLOWS
-    own_bits = index + 1
-    mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
-    if version == 4:  # noqa: PLR2004
-        source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
-    else:
-        source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
-    return f"priority=3,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
-
-
-def read_flows(path: str) -> str:
-    """Return the rules of a file. :raises SettingsError: if it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise errors.SettingsError(
-            f"device option flows={path!r}: {reason}; give the path of a file of OpenFlow rules"
-        ) from None
-
-
-def parse_flow_error(text: str) -> str:
-    """Parse what ``ovs-ofctl add-flows`` wrote: return which rule is wrong and why; empty if none is.
-
-    The program itself names the line that it cannot read. The switch refuses others, such as one with an
-    unknown group, and names the rule.
-    """
-    if line := _BAD_LINE.search(text):
-        return f"line {line[1]}: {line[2]}"
-    if rule := _REFUSED_RULE.search(text):
-        return f"rule {rule[2]}: the switch refuses it ({rule[1]})"
-    return ""
 
 
 def parse_threads(text: str) -> dict[str, dict[str, float]]:

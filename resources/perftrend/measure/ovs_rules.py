@@ -1,0 +1,99 @@
+"""The OpenFlow rules by which Open vSwitch forwards as a test requires, in the syntax of ``ovs-ofctl``.
+
+Forwarding has priority 1, routes have 2, and access lists 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from perftrend import errors
+from perftrend.measure.embedded import frames
+from perftrend.measure.interfaces import Port
+from perftrend.measure.traffic import DEFAULT_FLOWS
+
+_BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
+_REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
+
+
+def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
+    """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
+    forwarding = options.get("forwarding", "ip4")
+    tag = _tag(options)
+    for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
+        yield _acl_rule(number, tag, 6 if forwarding == "ip6" else 4)
+    if forwarding == "l2":
+        yield f"priority=1,{tag}actions=NORMAL"
+        return
+    kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
+    for number in range(len(ports)):
+        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(ports, number ^ 1)
+        yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
+
+
+def route(ports: Sequence[Port], number: int, options: Mapping[str, str]) -> str:
+    """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
+    port = number % 2
+    version, kind, field = (4, "ip", "nw_dst")
+    if options.get("forwarding") == "ip6":
+        version, kind, field = (6, "ipv6", "ipv6_dst")
+    match = f"{kind},{_tag(options)}in_port={2 - port},{field}={frames.route(number, version)}"
+    return f"priority=2,{match},actions={_send(ports, port)}"
+
+
+def _tag(options: Mapping[str, str]) -> str:
+    """Return the match of the VLAN; empty if there is none."""
+    vlan = options.get("vlan", "0")
+    return f"dl_vlan={vlan}," if vlan != "0" else ""
+
+
+def _send(ports: Sequence[Port], number: int) -> str:
+    """Return the actions that route a packet to the hosts behind a port."""
+    return (
+        f"mod_dl_src:{ports[number].mac},mod_dl_dst:{frames.host_mac(number).hex(':')},dec_ttl,"
+        f"output:{number + 1}"
+    )
+
+
+def _acl_rule(number: int, tag: str, version: int) -> str:
+    """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
+
+    The hosts of both networks take turns. A rule compares a port with 1025 by its highest and its lowest
+    bit, which frames of port 1024 fail, and by further bits, which only this rule has.
+    """
+    index, side = divmod(number, 2)
+    host = frames.FIRST_HOST + index % DEFAULT_FLOWS
+    own_bits = index + 1
+    mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
+    if version == 4:  # noqa: PLR2004
+        source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
+    else:
+        source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
+    return f"priority=3,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
+
+
+def read_flows(path: str) -> str:
+    """Return the rules of a file. :raises SettingsError: if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise errors.SettingsError(
+            f"device option flows={path!r}: {reason}; give the path of a file of OpenFlow rules"
+        ) from None
+
+
+def parse_flow_error(text: str) -> str:
+    """Parse what ``ovs-ofctl add-flows`` wrote: return which rule is wrong and why; empty if none is.
+
+    The program itself names the line that it cannot read. The switch refuses others, such as one with an
+    unknown group, and names the rule.
+    """
+    if line := _BAD_LINE.search(text):
+        return f"line {line[1]}: {line[2]}"
+    if rule := _REFUSED_RULE.search(text):
+        return f"rule {rule[2]}: the switch refuses it ({rule[1]})"
+    return ""
