@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
+from perftrend.analysis.formula import format_key
+from perftrend.store import Store
 from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import (
     CHROMIUM,
@@ -22,7 +26,7 @@ from tests.integration.servers.dashboard import (
     save_picture,
     widths,
 )
-from tests.unit.dashboard.conftest import RUNS, commit
+from tests.unit.dashboard.conftest import RUNS, add_run_with_latency, commit
 
 ALL_MRR = "/?q=metric=mrr"
 DRAWN = "#plot .main-svg"
@@ -464,3 +468,33 @@ def test_spread_and_panel_are_accessible(browser: Browser, dashboard: Dashboard)
         expect(page.locator("#panel-title")).to_be_focused()
         save_picture(page, "explore-panel")
         assert [] == violations(page)
+
+
+def test_percentile_curves_of_latency_are_drawn_and_accessible(browser: Browser, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        key = add_run_with_latency(store)[-1]
+    with Dashboard(tmp_path) as dashboard, opened(browser, dashboard, "/") as page:
+        page.locator(f'tr[data-line="{format_key(key)}"] button.link').click()
+        graph = page.get_by_role("region", name="Graph: Latency")
+
+        expect(graph.get_by_role("img", name="Percentile curves")).to_be_visible()
+        assert [960, True] == graph.locator("img").evaluate("(image) => [image.naturalWidth, image.complete]")
+        expect(page.get_by_text("at 50 % of PDR 20 us on average")).to_be_visible()
+        graph.focus()
+        expect(graph).to_be_focused()
+        save_picture(page, "explore-latency")
+        assert [] == violations(page)
+
+
+def test_curves_of_latency_scroll_in_a_narrow_window(browser: Browser, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        key = format_key(add_run_with_latency(store)[-1])
+    narrow = {"viewport": {"width": 360, "height": 800}}
+    with (
+        Dashboard(tmp_path) as dashboard,
+        opened(browser, dashboard, f"/?at=0&of={quote(key)}", **narrow) as page,
+    ):
+        expect(page.get_by_role("img", name="Percentile curves")).to_be_visible()
+
+        wide, window = widths(page)
+        assert wide <= window

@@ -18,9 +18,11 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
+from perftrend import message
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import Authenticator, Person
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.latency import Latency, LoadLatency
+from perftrend.model import Better, Measurement, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.requests import Request, RequestState
@@ -194,6 +196,24 @@ def add_run(store: Store, testbed: str, number: int, noise: random.Random) -> No
         f"https://jenkins.example.org/job/nightly-{testbed}/{number + 1}/",
     )
     store.add(run, [result(testbed, test, metric, number, noise) for test in TESTS for metric in METRICS])
+
+
+def add_run_with_latency(store: Store) -> list[TraceKey]:
+    """Put a run with NDR, PDR and the latency at 50 % of PDR into a store; return their traces."""
+    run = Run(TESTBEDS[0], "nightly", 1, FIRST, FIRST + timedelta(hours=1), {"device": commit(1)})
+    way = Latency(5.0, 20.0, 90.0, ((10.0, 9), (100.0, 1)))
+    latency = {"latency_50": LoadLatency(4e6, (way, way))}
+    measured = Measurement("ndrpdr", run.testbed, "64B", 64, run.started, run.finished, latency=latency)
+    units = {"ndr": ("pps", Better.HIGHER), "pdr": ("pps", Better.HIGHER), "latency_50": ("us", Better.LOWER)}
+    results = [
+        Result(
+            TraceKey.of(testbed=run.testbed, suite="ip4", test=TESTS[0], metric=metric),
+            unit, better, Status.PASS, (20.0,), 20.0, details=message.document(measured),
+        )
+        for metric, (unit, better) in units.items()
+    ]  # fmt: skip
+    store.add(run, results)
+    return [each.key for each in results]
 
 
 def result(testbed: str, test: str, metric: str, number: int, noise: random.Random) -> Result:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from perftrend.dashboard.bisect_command import Bisection
+from perftrend.latency import LoadLatency
 
 Number = float | None
 """Null if missing."""
@@ -179,6 +180,8 @@ class RunModel(ResponsePart):
     message: str
     """Why there is no value, or the message of the test."""
     simulated: bool
+    latency: dict[str, LoadLatency]
+    """The latency that the test measured, by metric; empty if it measured none."""
     links: dict[str, str]
     """To the build, its log.html, its report and its archive, as far as they are known."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
+from urllib.parse import quote
 
 import numpy as np
 
@@ -30,10 +31,11 @@ from perftrend.dashboard.explore.lines import (
     PointLine,
     aggregates,
 )
-from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange, PlotLine
+from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange, PlotLine, PointModel
 from perftrend.dashboard.explore.state import AXES, ExploreState, Spread
 from perftrend.dashboard.explore.window import Window
 from perftrend.model import Better, Change, Samples, finite
+from perftrend.report import latency_graph
 from perftrend.settings.sections import AnalysisSettings
 
 MOST_MARKED = 50
@@ -311,3 +313,27 @@ def happenings(answer: Explore) -> list[TimelineEvent]:
         TimelineEvent(points[each.point].started, each.commit, None, each, each.text) for each in answer.notes
     ]
     return sorted(found, key=lambda each: each.started, reverse=True)[:MOST_LISTED]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigure:
+    """The percentile curves of the latency that a run measured."""
+
+    run: str
+    """Its name."""
+    picture: str
+    """The address of the image, which contains it: it needs no request and is cached with the page."""
+    caption: str
+
+
+def latency_figures(point: PointModel | None) -> list[LatencyFigure]:
+    """Return the figures of the runs of the selected point that measured latency."""
+    return [
+        LatencyFigure(
+            run=run.name,
+            picture=f"data:image/svg+xml,{quote(latency_graph.svg(run.latency, simulated=run.simulated))}",
+            caption=f"The latency: {latency_graph.sentence(run.latency)}",
+        )
+        for run in (point.runs if point else ())
+        if latency_graph.can_draw(run.latency)
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from perftrend import message
 from perftrend.analysis.formula import NormalId, Query, Term, format_key, parse_trace_id
 from perftrend.analysis.query import ValueChoice
 from perftrend.dashboard import bisect_command, links
@@ -30,7 +31,8 @@ from perftrend.dashboard.explore.models import (
 from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import TESTBED, Window, open_window
-from perftrend.errors import FormulaError
+from perftrend.errors import ArchiveError, FormulaError
+from perftrend.latency import LoadLatency
 from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store.tiles import TileColumn, columns_of_point, tile_of
@@ -316,9 +318,20 @@ def _run(run: Run, result: Result, settings: Settings, *, replaced: bool) -> Run
         samples=[sample for sample in result.samples if math.isfinite(sample)],
         message=result.invalid or result.message,
         simulated=run.simulated,
+        latency=_latency(result),
         # The address of the build now leads to a later build with the same number.
         links={} if replaced else dict(links.of_run(run, settings)),
     )
+
+
+def _latency(result: Result) -> dict[str, LoadLatency]:
+    if not result.details.get("latency"):
+        return {}
+    try:
+        return dict(message.measurement_of(result.details).latency)
+    except ArchiveError:
+        # Such as one of a newer perftrend: its values are known, but its details are not.
+        return {}
 
 
 def _commits(window: Window, since: int | None, last: int, settings: Settings) -> list[CommitModel]:

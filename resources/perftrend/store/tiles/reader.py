@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -15,7 +16,7 @@ from sqlalchemy.engine import Connection
 from perftrend.model import Better, Result, Run, Samples, TraceKey
 from perftrend.store import rows
 from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of
-from perftrend.store.schema import results, runs, traces
+from perftrend.store.schema import details, results, runs, traces
 from perftrend.store.tiles import blocks
 from perftrend.store.tiles.axes import Axis
 from perftrend.store.tiles.blocks import BLOCK, Sheet
@@ -64,23 +65,42 @@ def traces_after(connection: Connection, trace_id: int) -> list[StoredTrace]:
 
 
 def results_in(connection: Connection, trace_id: int, column: TileColumn) -> list[tuple[Run, Result]]:
-    """Return all results of a trace in a column, with their samples, in the order of time."""
+    """Return all results of a trace in a column, with their samples and details, in the order of time."""
     trace = connection.execute(sa.select(traces).where(traces.c.id == trace_id)).first()
     if trace is None:
         return []
     names = names_of(connection)
     columns = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
     query = (
-        sa.select(runs, *columns)
+        sa.select(runs, results.c.trace_id, *columns)
         .join(results, results.c.run_id == runs.c.id)
         .where(results.c.trace_id.in_(names.with_former([trace_id])), names.counts)
         .where(results.c.run_id.in_(column.runs))
     )
-    found = {
-        row.id: (rows.run_of_row(row), rows.result_of_columns(rows.trace_of_row(trace), {}, *row[-5:]))
-        for row in connection.execute(query)
-    }
-    return [found[run] for run in column.runs if run in found]
+    stored = {row.id: row for row in connection.execute(query)}
+    details_of_run = _read_details(connection, {run: row.trace_id for run, row in stored.items()})
+    parts = rows.trace_of_row(trace)
+    return [
+        (rows.run_of_row(row), rows.result_of_columns(parts, details_of_run.get(run, {}), *row[-5:]))
+        for run in column.runs
+        if (row := stored.get(run)) is not None
+    ]
+
+
+def _read_details(connection: Connection, trace_of_run: Mapping[int, int]) -> dict[int, Mapping[str, Any]]:
+    """Return the details of results by run; see :func:`perftrend.store.rows.details_columns`.
+
+    :param trace_of_run: the trace of the result in each run, both by their ids.
+    """
+    of_runs: dict[int, Mapping[str, Any]] = {}
+    place = sa.tuple_(details.c.run_id, details.c.trace_id)
+    while trace_of_run:
+        query = sa.select(details.c.run_id, details.c.details).where(place.in_(list(trace_of_run.items())))
+        stored = {row.run_id: row.details for row in connection.execute(query)}
+        of_runs |= {run: found for run, found in stored.items() if isinstance(found, Mapping)}
+        # Such a result has the details of another one of its run.
+        trace_of_run = {run: found for run, found in stored.items() if isinstance(found, int)}
+    return of_runs
 
 
 def samples_in(

@@ -114,7 +114,7 @@ class Tiles:
         return self.points(axis, ids, tile.scale, range(tile.points.start, min(tile.points.stop, last)))
 
     def results(self, trace_id: int, column: TileColumn) -> list[tuple[Run, Result]]:
-        """Return the runs behind a point of scale 0, each with its result and all replicates."""
+        """Return the runs behind a point of scale 0, each with its result, all replicates and details."""
         with self._read_transaction() as connection:
             return reader.results_in(connection, trace_id, column)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 from html import unescape
 from typing import Any
 from unittest import mock
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import numpy as np
 import pytest
@@ -21,7 +22,16 @@ from perftrend.dashboard import AppContext, make_app
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.tiles import Tiles
-from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, Filled, commit, token_of
+from tests.unit.dashboard.conftest import (
+    FIRST,
+    RUNS,
+    STEP,
+    TESTBEDS,
+    Filled,
+    add_run_with_latency,
+    commit,
+    token_of,
+)
 
 JSON = {"Accept": "application/json"}
 HTML = {"Accept": "text/html"}
@@ -288,6 +298,38 @@ def test_point_tells_its_run_commit_and_replicates(client: TestClient, filled: F
     assert point["runs"][0]["links"]["log"].endswith(f"/{STEP + 1}/log.html")
     assert point["change"] == pytest.approx(-0.15, abs=0.02)
     assert point["bisect"]["comment"].startswith(f"bisecttest-{TESTBEDS[0]} {commit(STEP - 1)}")
+
+
+def test_point_has_the_percentile_curves_of_its_latency(client: TestClient, store: Store) -> None:
+    """Each trace of the search has them; in the store, only the first has the details of all."""
+    for key in add_run_with_latency(store):
+        chosen = ("at", 0), ("of", format_key(key))
+
+        [run] = asked(client, *chosen)["point"]["runs"]
+        [image] = re.findall(r'<img src="data:image/svg\+xml,([^"]+)"', page_of(client, *chosen))
+
+        assert ["latency_50"] == list(run["latency"])
+        assert [20.0, 20.0] == [way["average_us"] for way in run["latency"]["latency_50"]["directions"]]
+        assert 2 == unquote(image).count('<path class="curve of-0"')
+        assert "The latency: at 50 % of PDR 20 us on average" in page_of(client, *chosen)
+
+
+def test_point_without_latency_has_no_curves(client: TestClient, filled: Filled) -> None:
+    chosen = ("at", STEP), ("of", format_key(filled.slower))
+
+    assert {} == asked(client, *chosen)["point"]["runs"][0]["latency"]
+    assert "<figure>" not in page_of(client, *chosen)
+
+
+def test_latency_of_a_newer_perftrend_is_not_drawn(client: TestClient, store: Store) -> None:
+    key = TraceKey.of(testbed=TESTBEDS[0], suite="ip4", test="a", metric="pdr")
+    run = Run(TESTBEDS[0], "nightly", 1, FIRST, FIRST)
+    details = {"schema": 99, "latency": {"latency_50": {}}}
+    store.add(run, [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0, details=details)])
+
+    [shown] = asked(client, ("at", 0), ("of", format_key(key)))["point"]["runs"]
+
+    assert (1.0, {}) == (shown["value"], shown["latency"])
 
 
 @pytest.mark.parametrize(("at", "since"), [(40, 30), (30, 40)])
