@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from perftrend import cycles
 from perftrend.errors import ArchiveError
 from perftrend.latency import LoadLatency
 from perftrend.model import CriticalLoad, HeldRate, Interval, Measurement, Phase, Reconfiguration, Step
@@ -71,6 +72,7 @@ _OPTIONAL = (
     "conditional_throughput_pps",
     "mrr_pps",
     "latency",
+    "cycles_per_packet",
     "critical_load",
     "held",
     "reconfiguration",
@@ -219,6 +221,7 @@ def _sentences(measurement: Measurement) -> Iterator[str]:
     for name, throughput_pps in measurement.conditional_throughput_pps.items():
         yield f"{name.upper()} conditional throughput: {_rate(throughput_pps, measurement.frame_bytes)}"
     yield from _latencies(measurement.latency)
+    yield from _cycles(measurement.cycles_per_packet)
     yield from _losses(measurement)
     if measurement.invalid:
         yield f"This result is not valid: {_one_line(measurement.invalid)}."
@@ -234,6 +237,11 @@ def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
             yield f"{load} is not valid: {_one_line(latency.invalid)}."
         else:
             yield f"{load}: [{', '.join(each)}] usec [min/avg/max] per stream"
+
+
+def _cycles(of_parts: Mapping[str, float]) -> Iterator[str]:
+    if parts := cycles.plausible(of_parts):
+        yield f"Cycles per packet: {', '.join(f'{name} {value:.4g}' for name, value in parts.items())}"
 
 
 def _losses(measurement: Measurement) -> Iterator[str]:

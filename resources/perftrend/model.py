@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from perftrend import cycles
 from perftrend.latency import Latency, LoadLatency
 
 Samples: TypeAlias = NDArray[np.float64]
@@ -153,6 +154,14 @@ class TraceKey:
         return TraceKey.of(**self.as_dict() | {"experiment": experiment}) if experiment else self
 
     @property
+    def is_optional(self) -> bool:
+        """Whether a test may have no such result: it does not count as missing.
+
+        Which nodes a device has, and therefore whose cycles it counts, is only known after each run.
+        """
+        return any(name == "metric" and cycles.is_metric(value) for name, value in self.parameters)
+
+    @property
     def json(self) -> str:
         """The parameters as sorted JSON, which the store contains and hashes."""
         return json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
@@ -244,6 +253,9 @@ class Measurement:
     """Searches: the receive rate at the highest rate, with which the search begins; 0 if not known."""
     latency: Mapping[str, LoadLatency] = field(default_factory=dict, hash=False)
     """A search for NDR and PDR: the latency by metric; empty if the generator does not measure it."""
+    cycles_per_packet: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """The CPU cycles per packet of each part of the device at PDR, at the rate of a search for one rate, or
+    at the highest rate of MRR; empty if the device does not count them."""
     critical_load: CriticalLoad | None = None
     """A soak: its estimate."""
     held: HeldRate | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -118,6 +119,18 @@ def test_counters_of_rules_and_threads_agree_with_the_trials(
     assert 400 + 60 + 2 == counters["rules"]["rules"]
     assert counters["cache"]["flows"] == counters["cache"]["missed"] > 460
     assert "Open vSwitch 3" in testbed.versions()["device"]
+
+
+def test_cycles_per_packet_are_measured(testbed: Testbed) -> None:
+    testbed.start_device({})
+    testbed.use("64B")
+    before = testbed.device.counters()
+    testbed.generator.trial(10_000, 0.3, None)
+
+    found = testbed.device.cycles_per_packet(before, testbed.device.counters())
+
+    assert ["total"] == list(found)
+    assert 0 < found["total"] < math.inf
 
 
 def test_switch_on_another_machine_forwards(tmp_path: Path, require: Require) -> None:

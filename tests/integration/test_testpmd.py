@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -114,6 +115,18 @@ def test_cycles_of_the_forwarding_thread_are_counted(testbed: Testbed) -> None:
     after = testbed.device.counters()
     assert 3000 == after["total_packets"] - before["total_packets"]
     assert after["total_cycles"] > before["total_cycles"]
+
+
+def test_cycles_per_packet_are_measured(testbed: Testbed) -> None:
+    testbed.start_device({"lookups": "0"})
+    testbed.use("64B")
+    before = testbed.device.counters()
+    testbed.generator.trial(10_000, 0.3, None)
+
+    found = testbed.device.cycles_per_packet(before, testbed.device.counters())
+
+    assert ["total"] == list(found)
+    assert 0 < found["total"] < math.inf
 
 
 @pytest.mark.measure

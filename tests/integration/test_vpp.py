@@ -5,6 +5,7 @@ With a build that is not installed, set ``PERFTREND_VPP_API`` to the folder of i
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -140,8 +141,10 @@ class TestRealVpp:
         trial = measure(options["forwarding"])
 
         assert (5000, 5000, "") == (trial.sent, trial.received, trial.invalid)
-        threads = device.counters()["runtime"].values()
+        counters = device.counters()
+        threads = counters["runtime"].values()
         assert 5000 <= sum(nodes[node]["packets"] for nodes in threads if node in nodes)
+        assert 0 < device.cycles_per_packet({}, counters)[node] < math.inf
 
     def test_refusal_is_reported_in_its_words(self, start: Start) -> None:
         with pytest.raises(TestbedError, match=r"^vpp: 'shwo interface': .*unknown input"):

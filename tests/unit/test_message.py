@@ -132,6 +132,7 @@ plain_measurements = st.builds(
         ),
         max_size=3,
     ),
+    cycles_per_packet=st.dictionaries(texts, numbers, max_size=3),
     critical_load=st.none() | st.builds(CriticalLoad, numbers, numbers, numbers, counts),
     held=st.none() | st.builds(HeldRate, numbers, numbers, numbers, numbers, counts, st.booleans()),
     reconfiguration=st.none()
@@ -229,6 +230,10 @@ def test_people_read_what_cannot_be_trusted(measurement: Measurement, sentence: 
                 "Latency at 50% PDR: ['6.1/12.5/61', '6/12.25/58'] usec [min/avg/max] per stream",
                 "Latency at 90% PDR is not valid: the generator measured no latency.",
             ],
+        ),
+        (
+            replace(NDRPDR, intervals={}, cycles_per_packet={"ip4-lookup": 30.25, "\nperftrend: {}": 1.0}),
+            ["Cycles per packet: ip4-lookup 30.25"],
         ),
         (
             SOAK,

@@ -246,7 +246,10 @@ def _identity(run: Run) -> tuple[str, str, int, datetime]:
 
 
 def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
-    """Return the traces of the previous run of the same job on the same testbed, in the same experiment."""
+    """Return the traces of the previous run of the same job on the same testbed, in the same experiment.
+
+    Those that are optional are not included.
+    """
     alike = (run.testbed, run.job, run.experiment)
     earlier = {
         (each.started, each.build): _identity(each)
@@ -258,7 +261,11 @@ def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
     if not earlier:
         return set()
     previous = earlier[max(earlier)]
-    return {one.key for one in series if any(_identity(each) == previous for each in one.runs)}
+    return {
+        one.key
+        for one in series
+        if not one.key.is_optional and any(_identity(each) == previous for each in one.runs)
+    }
 
 
 def _without_value(series: Series) -> tuple[Outcome, str] | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from perftrend import message
+from perftrend import cycles, message
 from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
@@ -108,6 +108,8 @@ def interpret(test: RecordedTest, *, testbed: str = "") -> InterpretedResults:
     if status is Status.SKIP and text.startswith(NOT_SUPPORTED):
         return InterpretedResults((), (), frozenset(_keys(replace(test, message=""), testbed)))
     measurement, parsed, reason = _parse_test(test, text, expected)
+    if measurement and status is Status.PASS:
+        parsed.readings |= _of_cycles(measurement)
     if measurement:
         readings = parsed.readings
         expected = expected or ([] if readings else [measurement.kind])
@@ -187,6 +189,16 @@ def _of_measurement(measurement: Measurement) -> Iterator[tuple[str, MetricValue
         for name, sample in zip_longest(_METRICS["RECONF"], values):
             samples = () if sample is None else (float(sample),)
             yield name, MetricValue(samples, measurement.invalid, _UNITS[name], Better.LOWER)
+
+
+def _of_cycles(measurement: Measurement) -> dict[str, MetricValue]:
+    """Return the cycles per packet of a valid measurement; others have none, instead of invalid ones."""
+    if measurement.invalid:
+        return {}
+    return {
+        cycles.metric_of(part): MetricValue((value,), "", "cycles", Better.LOWER)
+        for part, value in cycles.plausible(measurement.cycles_per_packet).items()
+    }
 
 
 def _metric_name(metric: str, reading: MetricValue, test: RecordedTest) -> str:

@@ -219,6 +219,15 @@ class Device(Protocol):
     def counters(self) -> Counters:
         """Return the device's counters since it was started."""
 
+    def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:  # noqa: ARG002 - for the drivers
+        """Return the CPU cycles per packet of each part of the device between two readings of its counters.
+
+        :param before: what :meth:`counters` returned, without a reading in between.
+        :param after: what it returned then.
+        :returns: by node of the graph, or as ``total``; empty if the device does not count cycles.
+        """
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceAbilities:

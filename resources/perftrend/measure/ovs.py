@@ -22,7 +22,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from perftrend import errors
+from perftrend import cycles, errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
 from perftrend.measure.program import Program
@@ -219,6 +219,19 @@ class OvsDevice(Device):
             "rules": parse_rules(self._run("ovs-ofctl", "dump-aggregate", self._bridge)),
             "performance": self._appctl("dpif-netdev/pmd-perf-show")[:_LONGEST_TEXT],
         }
+
+    @override
+    def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
+        """Return the cycles that all threads spent with packets, without those of polling in vain."""
+        spent, packets = (
+            sum(
+                counts.get(name, 0) - before.get("threads", {}).get(thread, {}).get(name, 0)
+                for thread, counts in after.get("threads", {}).items()
+                if "processing cycles" in counts
+            )
+            for name in ("processing cycles", "packets received")
+        )
+        return cycles.per_packet(spent, packets)
 
     @property
     def _bridge(self) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from perftrend import cycles
 from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.latency import LATENCY_LOADS, LoadLatency
 from perftrend.measure.interfaces import Counters
@@ -95,7 +96,9 @@ class Procedure:
         self._collect("mrr", self._testbed.maximum_pps, before)
         limit = self._testbed.generator_limit(sum(result.samples) / len(result.samples))
         return replace(
-            self._measurement("mrr", invalid=result.invalid or limit), samples=tuple(result.samples)
+            self._measurement("mrr", invalid=result.invalid or limit),
+            samples=tuple(result.samples),
+            cycles_per_packet=self._cycles_per_packet("mrr", since="before"),
         )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
@@ -364,9 +367,11 @@ class Procedure:
     def _finish_search(
         self, kind: str, intervals: Mapping[str, Interval], doubt: str, plan: SearchPlan
     ) -> Measurement:
+        cycles_at: dict[str, Mapping[str, float]] = {}
         for name, interval in intervals.items():
             if not interval.invalid:
-                self._collect_during(name, interval.lower, plan.initial_duration_s)
+                trial = self._collect_during(name, interval.lower, plan.initial_duration_s)
+                cycles_at[name] = {} if trial.invalid else self._cycles_per_packet(name, since="during")
         limit = partial(self._testbed.generator_limit, relative_width=plan.relative_width)
         intervals = {
             name: replace(each, invalid=each.invalid or limit(each.lower)) for name, each in intervals.items()
@@ -375,7 +380,13 @@ class Procedure:
         # An interval that was found stays valid if another one was not found.
         invalid = next(filter(None, [doubt, *(missing if all(missing) else ())]), "")
         latency = self._measure_latency(intervals, plan, doubt) if kind == "ndrpdr" else {}
-        return replace(self._measurement(kind, invalid=invalid), intervals=intervals, latency=latency)
+        rate = "pdr" if "pdr" in intervals else next(iter(intervals))
+        return replace(
+            self._measurement(kind, invalid=invalid),
+            intervals=intervals,
+            latency=latency,
+            cycles_per_packet={} if intervals[rate].invalid else cycles_at[rate],
+        )
 
     def _measure_latency(
         self, intervals: Mapping[str, Interval], plan: SearchPlan, doubt: str
@@ -397,14 +408,15 @@ class Procedure:
             return LoadLatency(rate_pps, invalid=reason)
         return LoadLatency(rate_pps, trial.latency)
 
-    def _collect_during(self, where: str, rate_pps: float, duration_s: float) -> None:
+    def _collect_during(self, where: str, rate_pps: float, duration_s: float) -> Trial:
         """Collect the counters of a trial that gives no result, so that reading them cannot change one."""
         before = self._testbed.counters()
         during: list[Counters] = []
         hook = TrialHook(lambda: during.append(self._testbed.device.counters()), begin=_MIDDLE)
-        self._testbed.trials.measure(rate_pps, duration_s, hook=hook)
+        trial = self._testbed.trials.measure(rate_pps, duration_s, hook=hook)
         self._collect(where, rate_pps, before)
         self._collected[where]["during"] = {"device": during[-1]} if during else {}
+        return trial
 
     def _collect(self, where: str, rate_pps: float, before: Counters) -> None:
         self._collected[where] = {
@@ -412,6 +424,17 @@ class Procedure:
             "before": before,
             "after": self._testbed.counters(),
         }
+
+    def _cycles_per_packet(self, where: str, *, since: str) -> dict[str, float]:
+        """Return the cycles per packet of the parts of the device until a step collected its last counters.
+
+        :param since: ``before`` or ``during``: the reading of the counters that was the last but one.
+        """
+        collected = self._collected[where]
+        if "device" not in collected[since]:
+            return {}  # The trial ended before the reading.
+        readings = collected[since]["device"], collected["after"]["device"]
+        return cycles.plausible(self._testbed.device.cycles_per_packet(*readings))
 
     def _measurement(self, kind: str, *, invalid: str) -> Measurement:
         """Write the counters to their file and return a measurement with the common fields."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from perftrend import cycles
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
@@ -52,6 +53,7 @@ _PORT = re.compile(r"Infos for port \d+.*?MAC address: (\S+).*?Link status: (\w+
 _SECTION = re.compile(r"^.*tatistics for (port \d+|all ports).*$", re.MULTILINE)
 _COUNTER = re.compile(r"([A-Za-z][\w-]*): *(\d+)")
 _CYCLES = re.compile(r"total cycles=(\d+) / total \w+ packets=(\d+)")
+_CYCLE_COUNTERS = ("total_cycles", "total_packets")
 _FAILURE = re.compile(
     r"fail|fatal|invalid|cannot|unrecognized|unavailable$|not all|not enough|no probed|should be|link down",
     re.IGNORECASE,
@@ -188,6 +190,12 @@ class TestpmdDevice(Device):
             return {}
         return parse_counters(_request(self._program, "show port xstats all", "show fwd stats all"))
 
+    @override
+    def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
+        """Return the cycles of the bursts with packets; testpmd does not count them with lookups."""
+        spent, packets = (after.get(name, 0) - before.get(name, 0) for name in _CYCLE_COUNTERS)
+        return cycles.per_packet(spent, packets)
+
 
 def arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str, str]) -> list[str]:
     """Return the arguments of testpmd.
@@ -298,6 +306,6 @@ def parse_counters(answer: str) -> Counters:
     for port, text in zip(pieces[::2], pieces[1::2], strict=True):
         ports.setdefault(port, {}).update({name: int(value) for name, value in _COUNTER.findall(text)})
     ports.pop("all ports", None)
-    cycles = _CYCLES.search(answer)
-    spent = {"total_cycles": int(cycles[1]), "total_packets": int(cycles[2])} if cycles else {}
-    return {"ports": list(ports.values()), **spent}
+    spent = _CYCLES.search(answer)
+    counted = dict(zip(_CYCLE_COUNTERS, map(int, spent.groups()), strict=True)) if spent else {}
+    return {"ports": list(ports.values()), **counted}

@@ -426,6 +426,13 @@ def test_run_evaluates_what_it_has_and_names_what_it_lacks() -> None:
     assert verdicts[1].trend == pytest.approx(0.2 * MPPS)
 
 
+def test_cycles_of_a_node_that_the_device_no_longer_has_are_not_missing() -> None:
+    rate = trace([0.3, 0.3, 0.3])
+    gone = replace(trace([30.0, 30.0]), key=TraceKey.of(test="ip4", metric="cycles_ip4-lookup"))
+
+    assert [rate] == [each.series for each in evaluate_all([rate, gone], run=job_run(3))]
+
+
 def test_listed_traces_are_expected_instead_of_those_of_the_previous_run() -> None:
     present = trace([0.3, 0.3, 0.3])
     unselected = trace([0.2, 0.2], name="l2")

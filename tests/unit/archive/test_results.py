@@ -113,6 +113,28 @@ def test_latency_of_a_result_that_is_not_valid_is_not_valid() -> None:
     assert "the generator was too slow" == by_metric(recorded(message.render(doubtful)))["latency_10"].invalid
 
 
+@pytest.mark.parametrize(("measurement", "tag"), [(MRR, "MRR"), (NDRPDR, "NDRPDR")])
+def test_each_part_of_a_device_has_a_trace_of_its_cycles(measurement: Measurement, tag: str) -> None:
+    measured = replace(measurement, cycles_per_packet={"ip4-lookup": 30.25, "dpdk-input": 62.0, "a b": 1.0})
+
+    results = by_metric(recorded(message.render(measured), tag))
+
+    found = {metric: result for metric, result in results.items() if metric.startswith("cycles_")}
+    assert ["cycles_ip4-lookup", "cycles_dpdk-input"] == list(found)
+    assert {("cycles", Better.LOWER, True)} == {
+        (each.unit, each.better, each.usable) for each in found.values()
+    }
+    assert ((30.25,), 30.25) == (found["cycles_ip4-lookup"].samples, found["cycles_ip4-lookup"].value)
+    assert all(each.key.is_optional for each in found.values())
+
+
+@pytest.mark.parametrize(("reason", "status"), [("", "FAIL"), ("the generator was too slow", "PASS")])
+def test_test_without_a_valid_result_has_no_cycles(reason: str, status: str) -> None:
+    measured = replace(MRR, cycles_per_packet={"total": 700.0}, invalid=reason)
+
+    assert ["mrr"] == list(by_metric(recorded(message.render(measured), "MRR", status=status)))
+
+
 def test_soak_gives_the_critical_load() -> None:
     [result] = of_test(recorded(message.render(SOAK), "SOAK"))
 

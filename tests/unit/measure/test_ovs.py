@@ -16,7 +16,7 @@ from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Node, Port
 from perftrend.measure.ovs import OvsDevice
 from perftrend.measure.traffic import DEFAULT_FLOWS
-from perftrend.measure.wiring import Loopback, VethPairs
+from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
 
 PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
 
@@ -227,6 +227,20 @@ def test_counters_of_threads_are_parsed() -> None:
     assert 44507476544 == threads["1"]["idle cycles"]
     assert 18338.35 == threads["1"]["cycles per packet"]
     assert {"packets received": 7} == threads["main"]
+
+
+def test_cycles_per_packet_are_those_of_all_threads_without_polling_in_vain() -> None:
+    device = OvsDevice(NoWiring(), Node())
+    before = {"threads": ovs.parse_threads(STATISTICS)}
+    one, other = dict(before["threads"]["1"]), {"processing cycles": 500.0, "packets received": 10.0}
+    one["processing cycles"] += 10_000
+    one["packets received"] += 90
+    one["idle cycles"] += 1_000_000
+
+    found = device.cycles_per_packet(before, {"threads": {**before["threads"], "1": one, "2": other}})
+
+    assert {"total": 105.0} == found
+    assert {} == device.cycles_per_packet({}, {})
 
 
 def test_lookups_in_the_cache_are_parsed() -> None:

@@ -807,3 +807,90 @@ def test_change_that_changes_nothing_is_an_error(testbed: Testbed, change: dict[
 
     with pytest.raises(SettingsError, match=told):
         testbed.lacks_change(change)
+
+
+# ---- cycles per packet
+
+
+@pytest.fixture
+def counted(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Testbed:
+    """Give a testbed whose device counts trials as cycles, and frames as packets."""
+    trials = testbed.trials
+
+    def counters() -> dict[str, int]:
+        return {"trials": len(trials.trials), "frames": sum(each.sent for each in trials.trials)}
+
+    def cycles_per_packet(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
+        grown = {name: after[name] - before[name] for name in after}
+        return {"trials": grown["trials"], "frames": grown["frames"], "a b": 1.0}
+
+    monkeypatch.setattr(testbed.device, "counters", counters)
+    monkeypatch.setattr(testbed.device, "cycles_per_packet", cycles_per_packet)
+    return testbed
+
+
+@pytest.mark.parametrize("strategy", ["predictive", "binary"])
+def test_cycles_per_packet_are_those_of_the_trial_at_pdr(
+    counted: Testbed, procedure: Procedure, strategy: str
+) -> None:
+    found = procedure.ndr_and_pdr(changed(SEARCH, strategy=strategy))
+
+    at_pdr = round(found.intervals["pdr"].lower * SEARCH.initial_duration_s)
+    assert {"trials": 1, "frames": pytest.approx(at_pdr, abs=2)} == found.cycles_per_packet
+
+
+def test_cycles_per_packet_of_a_search_for_one_rate_are_those_at_that_rate(
+    counted: Testbed, procedure: Procedure
+) -> None:
+    found = procedure.binary("ndr", SEARCH)
+
+    assert found.cycles_per_packet["frames"] == pytest.approx(found.intervals["ndr"].lower, abs=2)
+
+
+def test_cycles_per_packet_at_mrr_are_those_since_the_last_start(
+    counted: Testbed, procedure: Procedure
+) -> None:
+    found = procedure.mrr(MrrPlan(duration_s=1, multiplicity=6, starts=3))
+
+    assert 2 == found.cycles_per_packet["trials"]
+
+
+@pytest.mark.parametrize(("attempts", "expected"), [(1, [1]), (5, [])])
+def test_cycles_per_packet_are_those_of_the_attempt_that_counts(
+    counted: Testbed,
+    procedure: Procedure,
+    monkeypatch: pytest.MonkeyPatch,
+    attempts: int,
+    expected: list[int],
+) -> None:
+    """The search itself is valid; of the trial at the rate that it found, some attempts or all are not."""
+    real = counted.generator.trial
+    brief: list[Trial] = []
+
+    def trial(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        made = real(rate_pps, duration_s, fail_above)
+        if duration_s > SEARCH.initial_duration_s:
+            return made
+        brief.append(made)
+        # The first brief trial begins the search.
+        return replace(made, invalid="a cat on the cable") if 1 < len(brief) <= 1 + attempts else made
+
+    monkeypatch.setattr(counted.generator, "trial", trial)
+
+    found = procedure.binary("ndr", SEARCH)
+
+    assert ("", "") == (found.invalid, found.intervals["ndr"].invalid)
+    assert expected == [trials for part, trials in found.cycles_per_packet.items() if part == "trials"]
+
+
+def test_without_pdr_there_are_no_cycles_per_packet(counted: Testbed, procedure: Procedure) -> None:
+    """The time that a search for NDR alone takes is too short for PDR as well."""
+    ndr_s = sum(trial.elapsed_s for trial in procedure.binary("ndr", SEARCH).trials)
+
+    found = procedure.ndr_and_pdr(changed(SEARCH, strategy="binary", timeout_s=ndr_s))
+
+    assert ("", {}) == (found.intervals["ndr"].invalid, found.cycles_per_packet)
+
+
+def test_device_that_counts_no_cycles_has_none_per_packet(procedure: Procedure) -> None:
+    assert {} == procedure.ndr_and_pdr(SEARCH).cycles_per_packet

@@ -193,6 +193,20 @@ def test_counters_are_those_of_each_port_and_the_cycles_of_all_frames() -> None:
     assert (39216970, 6500) == (found["total_cycles"], found["total_packets"])
 
 
+def test_cycles_per_packet_are_those_between_two_readings() -> None:
+    device = TestpmdDevice(NoWiring(), Node())
+    before = {"ports": [], "total_cycles": 1000, "total_packets": 10}
+
+    found = device.cycles_per_packet(before, {"ports": [], "total_cycles": 7000, "total_packets": 30})
+
+    assert {"total": 300.0} == found
+    assert {} == device.cycles_per_packet(before, before)
+
+
+def test_testpmd_that_counts_no_cycles_has_none_per_packet() -> None:
+    assert {} == TestpmdDevice(NoWiring(), Node()).cycles_per_packet({"ports": []}, {"ports": []})
+
+
 @pytest.mark.parametrize(
     ("output", "expected"),
     [

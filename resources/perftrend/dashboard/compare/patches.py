@@ -111,6 +111,8 @@ def traces_of(
         tests_of.setdefault(new, []).append(old)
     meant: dict[str, list[int]] = {}
     for place, key in keys.items():
+        if key.is_optional:
+            continue  # Builds are compared by the rates of a test.
         parameters = key.as_dict()
         test, metric, suite = (parameters.get(name, "") for name in ("test", "metric", "suite"))
         tests = (test, *tests_of.get(test, ()))

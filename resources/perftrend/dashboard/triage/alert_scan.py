@@ -169,6 +169,7 @@ def look(
     wanted = np.unique(np.concatenate([watch.rows for watch in watches]))
     longest = max(watch.rule.detector.history for watch in watches)
     found: list[tuple[int, Finding]] = []
+    optional = {trace.hash for trace in traces if trace.key.is_optional}
     is_watched = np.zeros((len(watches), len(traces)), dtype=np.bool_)
     for watched, watch in zip(is_watched, watches, strict=True):
         watched[watch.rows] = True
@@ -184,7 +185,11 @@ def look(
         for watched, watch in zip(is_watched, watches, strict=True):
             own = part(history, np.flatnonzero(watched[rows]), watch.rule.detector.history)
             number = watch.alert.identity
-            found += [(number, finding) for finding in watch.rule.find(own, between=give_way)]
+            found += [
+                (number, finding)
+                for finding in watch.rule.find(own, between=give_way)
+                if not (finding.kind is FindingKind.SILENCE and finding.trace in optional)
+            ]
             has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
             has_value |= np.isfinite(own.values).any(axis=0)
             jobs_at[number] = own.jobs

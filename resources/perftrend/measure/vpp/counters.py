@@ -6,6 +6,7 @@ Source: ``src/vlib/node_cli.c``, ``src/vlib/error.c`` and ``src/vnet/interface_f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _THREAD = re.compile(r"Thread \d+ (\S+)")
@@ -14,6 +15,8 @@ _NODE = re.compile(r"(\S+) +(\S.*?) +(\d+) +(\d+) +(\d+) +(\d\S*) +(\d\S*)")
 _ERROR = re.compile(r" *(\d+) +(\S+) +(.*\S)")
 _INTERFACE = re.compile(r"(\S+) +\d+ +\S+ +\S+(?: +(\S.*?) +(\d+))?")
 _COUNTER = re.compile(r" +(\S.*?) +(\d+)")
+_RARE = 0.01
+"""A node with a smaller fraction of the packets of the busiest node is not on the path of the traffic."""
 
 
 def parse_runtime(text: str) -> dict[str, dict[str, dict[str, float]]]:
@@ -34,6 +37,24 @@ def parse_runtime(text: str) -> dict[str, dict[str, dict[str, float]]]:
                 "packets_per_call": float(row[7]),
             }
     return found
+
+
+def clocks_per_packet(runtime: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
+    """Return the clocks per packet of the nodes that the traffic passes: the mean over all threads' packets.
+
+    Nodes with few packets, such as those of ARP, are omitted. They are not on the path of the traffic, and
+    differ from run to run.
+
+    :param runtime: the result of :func:`parse_runtime`.
+    """
+    packets: dict[str, float] = {}
+    clocks: dict[str, float] = {}
+    for nodes in runtime.values():
+        for name, node in nodes.items():
+            packets[name] = packets.get(name, 0) + node["packets"]
+            clocks[name] = clocks.get(name, 0) + node["packets"] * node["clocks_per_packet"]
+    least = _RARE * max(packets.values(), default=0)
+    return {name: clocks[name] / count for name, count in packets.items() if count >= least}
 
 
 def parse_errors(text: str) -> list[dict[str, Any]]:

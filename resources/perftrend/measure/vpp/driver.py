@@ -19,7 +19,12 @@ from perftrend.errors import TestbedError
 from perftrend.measure.interfaces import Counters, Device, Node, Wiring
 from perftrend.measure.program import Program
 from perftrend.measure.vpp.api import NoConnectionError, VppApi
-from perftrend.measure.vpp.counters import parse_errors, parse_interfaces, parse_runtime
+from perftrend.measure.vpp.counters import (
+    clocks_per_packet,
+    parse_errors,
+    parse_interfaces,
+    parse_runtime,
+)
 from perftrend.measure.vpp.forwarding import add_routes, configure
 from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, startup_configuration
 from perftrend.measure.wiring import run
@@ -192,3 +197,8 @@ class VppDevice(Device):
         }
         self._api.command("clear runtime")
         return found
+
+    @override
+    def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
+        """Return the clocks of each node; reading the counters before has cleared them."""
+        return clocks_per_packet(after.get("runtime", {}))

@@ -79,7 +79,16 @@ def test_names_of_a_report_belong_to_traces() -> None:
     keys = {
         place: TraceKey.of(test=test, suite="s", metric=metric)
         for place, (test, metric) in enumerate(
-            [("a", "mrr"), ("b", "ndr"), ("b", "pdr"), ("c", "x"), ("c", "y"), ("b", "pdr_0.01")]
+            [
+                ("a", "mrr"),
+                ("b", "ndr"),
+                ("b", "pdr"),
+                ("c", "x"),
+                ("c", "y"),
+                ("b", "pdr_0.01"),
+                ("a", "cycles_total"),
+                ("b", "cycles_total"),
+            ]
         )
     }
 

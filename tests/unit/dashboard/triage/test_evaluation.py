@@ -14,7 +14,7 @@ import pytest
 
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate, evaluation
-from perftrend.model import Better, Result, Run, Status
+from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Night, Override, Rules, TriageEdit
 from tests.unit.dashboard.triage.conftest import FIRST, MEASURED, STEPS, TESTBED, Nights, commit, key
@@ -238,6 +238,18 @@ def test_trace_that_falls_silent_is_told_and_closed_when_it_speaks(nights: Night
     nights.evaluate()
     (item,) = nights.items()
     assert ("closed", "has values again") == (item.status, item.reason)
+
+
+def test_node_that_the_device_no_longer_has_is_not_silent(nights: Nights) -> None:
+    nights.store.alerts.add(Rules("silence", "", change=0.9, silent_runs=3), user="ann")
+    last = FIRST + timedelta(days=nights.count)
+    node = TraceKey.of(testbed=TESTBED, test="a", metric="cycles_ip4-lookup")
+    run = Run(TESTBED, "nightly", nights.count + 1, last, last, {"device": commit(nights.count)})
+    nights.store.add(run, [Result(node, "cycles", Better.LOWER, Status.PASS, (30.0,), 30.0)])
+    nights.count += 1
+    nights.measure(5)
+
+    assert 0 == nights.evaluate().new
 
 
 def test_testbed_without_runs_is_told_once_and_closed_by_the_next_run(nights: Nights) -> None:

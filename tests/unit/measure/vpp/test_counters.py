@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftrend.measure.vpp.counters import parse_errors, parse_interfaces, parse_runtime
+from perftrend.measure.vpp.counters import clocks_per_packet, parse_errors, parse_interfaces, parse_runtime
 
 RUNTIME = """\
 Thread 0 vpp_main (lcore 1)
@@ -39,6 +39,20 @@ def test_runtime_without_workers_is_that_of_the_main_thread() -> None:
     text = RUNTIME.partition("Thread 1 vpp_wk_0 (lcore 2)\n")[2]
 
     assert ["vpp_main"] == list(parse_runtime(text))
+
+
+def test_clocks_per_packet_are_the_mean_over_the_packets_of_all_threads() -> None:
+    runtime = {
+        "vpp_main": {"arp-reply": {"packets": 9, "clocks_per_packet": 5000.0}},
+        "vpp_wk_0": {"ip4-lookup": {"packets": 900, "clocks_per_packet": 30.0}},
+        "vpp_wk_1": {
+            "ip4-lookup": {"packets": 100, "clocks_per_packet": 50.0},
+            "ip4-drop": {"packets": 10, "clocks_per_packet": 70.0},
+        },
+    }
+
+    assert {"ip4-lookup": 32.0, "ip4-drop": 70.0} == clocks_per_packet(runtime)
+    assert {} == clocks_per_packet({})
 
 
 def test_errors_of_a_reason_are_added_over_the_threads() -> None:

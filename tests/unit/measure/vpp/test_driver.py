@@ -283,6 +283,15 @@ def test_counters_are_those_since_the_last_reading(installed: Installed, device:
     assert json.dumps(counters)
 
 
+def test_cycles_per_packet_are_those_of_each_node(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(workers="2"))
+    before, after = device.counters(), device.counters()
+
+    assert {"af-packet-input": 812.0, "ip4-lookup": 31.2} == pytest.approx(
+        device.cycles_per_packet(before, after), rel=0.002
+    )
+
+
 def test_counters_and_processes_are_those_of_the_workers(installed: Installed, device: VppDevice) -> None:
     device.start(installed.options(workers="2"))
 
