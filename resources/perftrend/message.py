@@ -239,6 +239,11 @@ def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
             yield f"{load}: [{', '.join(each)}] usec [min/avg/max] per stream"
 
 
+def _cycles(of_parts: Mapping[str, float]) -> Iterator[str]:
+    if parts := cycles.plausible(of_parts):
+        yield f"Cycles per packet: {', '.join(f'{name} {value:.4g}' for name, value in parts.items())}"
+
+
 def _losses(measurement: Measurement) -> Iterator[str]:
     if measurement.critical_load:
         yield from _critical_load(measurement.critical_load, measurement.frame_bytes)
@@ -246,11 +251,6 @@ def _losses(measurement: Measurement) -> Iterator[str]:
         yield from _held_rate(measurement.held, measurement.frame_bytes)
     if measurement.reconfiguration:
         yield from _reconfiguration(measurement.reconfiguration, measurement.frame_bytes)
-
-
-def _cycles(of_parts: Mapping[str, float]) -> Iterator[str]:
-    if parts := cycles.plausible(of_parts):
-        yield f"Cycles per packet: {', '.join(f'{name} {value:.4g}' for name, value in parts.items())}"
 
 
 def _critical_load(load: CriticalLoad, frame_bytes: float) -> Iterator[str]:

@@ -98,7 +98,7 @@ class Procedure:
         return replace(
             self._measurement("mrr", invalid=result.invalid or limit),
             samples=tuple(result.samples),
-            cycles_per_packet=self._cycles_per_packet("mrr"),
+            cycles_per_packet=self._cycles_per_packet("mrr", since="before"),
         )
 
     def ndr_and_pdr(self, plan: SearchPlan, *, on_step: OnStep | None = None) -> Measurement:
@@ -370,8 +370,8 @@ class Procedure:
         cycles_at: dict[str, Mapping[str, float]] = {}
         for name, interval in intervals.items():
             if not interval.invalid:
-                trial = self._observe(name, interval.lower, plan.initial_duration_s)
-                cycles_at[name] = {} if trial.invalid else self._cycles_per_packet(name)
+                trial = self._collect_during(name, interval.lower, plan.initial_duration_s)
+                cycles_at[name] = {} if trial.invalid else self._cycles_per_packet(name, since="during")
         limit = partial(self._testbed.generator_limit, relative_width=plan.relative_width)
         intervals = {
             name: replace(each, invalid=each.invalid or limit(each.lower)) for name, each in intervals.items()
@@ -408,17 +408,11 @@ class Procedure:
             return LoadLatency(rate_pps, invalid=reason)
         return LoadLatency(rate_pps, trial.latency)
 
-    def _observe(self, where: str, rate_pps: float, duration_s: float) -> Trial:
+    def _collect_during(self, where: str, rate_pps: float, duration_s: float) -> Trial:
         """Collect the counters of a trial that gives no result, so that reading them cannot change one."""
-        before: Counters = {}
+        before = self._testbed.counters()
         during: list[Counters] = []
-
-        def read() -> None:
-            nonlocal before
-            before = self._testbed.counters()
-
-        read()
-        hook = TrialHook(lambda: during.append(self._testbed.device.counters()), begin=_MIDDLE, prepare=read)
+        hook = TrialHook(lambda: during.append(self._testbed.device.counters()), begin=_MIDDLE)
         trial = self._testbed.trials.measure(rate_pps, duration_s, hook=hook)
         self._collect(where, rate_pps, before)
         self._collected[where]["during"] = {"device": during[-1]} if during else {}
@@ -431,10 +425,16 @@ class Procedure:
             "after": self._testbed.counters(),
         }
 
-    def _cycles_per_packet(self, where: str) -> dict[str, float]:
-        """Return the cycles per packet of the parts of the device while it collected counters."""
-        before, after = (self._collected[where][when]["device"] for when in ("before", "after"))
-        return cycles.plausible(self._testbed.device.cycles_per_packet(before, after))
+    def _cycles_per_packet(self, where: str, *, since: str) -> dict[str, float]:
+        """Return the cycles per packet of the parts of the device until a step collected its last counters.
+
+        :param since: ``before`` or ``during``: the reading of the counters that was the last but one.
+        """
+        collected = self._collected[where]
+        if "device" not in collected[since]:
+            return {}  # The trial ended before the reading.
+        readings = collected[since]["device"], collected["after"]["device"]
+        return cycles.plausible(self._testbed.device.cycles_per_packet(*readings))
 
     def _measurement(self, kind: str, *, invalid: str) -> Measurement:
         """Write the counters to their file and return a measurement with the common fields."""

@@ -809,6 +809,9 @@ def test_change_that_changes_nothing_is_an_error(testbed: Testbed, change: dict[
         testbed.lacks_change(change)
 
 
+# ---- cycles per packet
+
+
 @pytest.fixture
 def counted(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> Testbed:
     """Give a testbed whose device counts trials as cycles, and frames as packets."""

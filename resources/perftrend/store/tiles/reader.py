@@ -96,7 +96,7 @@ def _read_details(connection: Connection, trace_of_run: Mapping[int, int]) -> di
     place = sa.tuple_(details.c.run_id, details.c.trace_id)
     while trace_of_run:
         query = sa.select(details.c.run_id, details.c.details).where(place.in_(list(trace_of_run.items())))
-        stored = dict(connection.execute(query).tuples().all())
+        stored = {row.run_id: row.details for row in connection.execute(query)}
         of_runs |= {run: found for run, found in stored.items() if isinstance(found, Mapping)}
         # Such a result has the details of another one of its run.
         trace_of_run = {run: found for run, found in stored.items() if isinstance(found, int)}
