@@ -14,8 +14,9 @@ from perftrend.measure.embedded import drivers
 from perftrend.measure.embedded.drivers import EmbeddedDevice, EmbeddedGenerator, embedded_version
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import Node
+from perftrend.measure.kernel import KernelDevice
 from perftrend.measure.traffic import TrafficProfile
-from perftrend.measure.wiring import Loopback
+from perftrend.measure.wiring import Loopback, VethPairs
 
 HOSTILE = [
     "$(reboot)",
@@ -323,3 +324,10 @@ def test_version_is_the_packages_where_git_cannot_tell(monkeypatch: pytest.Monke
 
     assert drivers.perftrend.__version__ == embedded_version()
     embedded_version.cache_clear()
+
+
+@pytest.mark.parametrize("driver", [EmbeddedDevice, KernelDevice])
+def test_access_list_that_a_user_sets_for_all_tests_skips_no_bridge(
+    driver: type[EmbeddedDevice | KernelDevice],
+) -> None:
+    assert "" == driver(VethPairs(), Node()).lacks({"forwarding": "l2", "acl_rules": "60"})
