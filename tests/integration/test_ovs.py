@@ -84,6 +84,8 @@ def test_every_frame_comes_back_once_at_a_low_rate(
 @pytest.mark.parametrize(("frame", "options"), [
     ("78B", {"forwarding": "ip6", "acl_rules": "20"}),
     ("1518B", {"forwarding": "ip6", "protocol": "tcp", "vlan": "7"}),
+    ("64B", {"forwarding": "ip4", "routes": "10000", "flow_count": "1000"}),
+    ("78B", {"forwarding": "ip6", "routes": "200", "vlan": "7"}),
     ("IMIX", {"forwarding": "l2xc", "acl_rules": "20"}),
     ("64B", {"forwarding": "ip4", "vlan": "100", "acl_rules": "20"}),
     ("1518B", {"forwarding": "l2", "vlan": "100"}),

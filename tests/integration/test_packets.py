@@ -20,6 +20,7 @@ from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.specification import DriverFile
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.wiring import run
 from perftrend.model import Trial
 from tests.integration.quiet import interference
 
@@ -45,6 +46,8 @@ KERNEL_TESTS = [
     ("IMIX", {"forwarding": "l2"}),
     ("78B", {"forwarding": "ip6", "acl_rules": "20"}),
     ("1518B", {"forwarding": "ip6", "protocol": "tcp"}),
+    ("64B", {"forwarding": "ip4", "routes": "10000", "flow_count": "5000"}),
+    ("78B", {"forwarding": "ip6", "routes": "10000", "acl_rules": "20"}),
     ("64B", {"forwarding": "l2xc"}),
     ("64B", {"forwarding": "ip4", "vlan": "100"}),
     ("1518B", {"forwarding": "ip6", "vlan": "4094"}),
@@ -261,6 +264,22 @@ def test_kernel_forwards_no_other_traffic(
     generator.use(TrafficProfile.parse("128B", sent))
 
     assert 0 == generator.count(10_000, 0.1).received
+
+
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6"])
+@pytest.mark.parametrize(("routes", "received"), [("0", 0), ("204", 1000)])
+def test_kernel_forwards_by_the_routes_of_a_test(
+    kernel: Testbed, forwarding: str, routes: str, received: int
+) -> None:
+    """204 routes are those to the hosts of 100 flows in each direction, which are hosts 2 to 101."""
+    options = {"forwarding": forwarding, "routes": routes, "flow_count": "100"}
+    kernel.start_device(options)
+    for network in ("10.10.0.0/16", "10.20.0.0/16", "2001:db8:a::/48", "2001:db8:14::/48"):
+        if (":" in network) == (forwarding == "ip6"):
+            run(kernel._wiring.at_device(["ip", "route", "delete", network]))
+    kernel.use("128B")
+
+    assert received == cast(EmbeddedGenerator, kernel.generator).count(10_000, 0.1).received
 
 
 @pytest.mark.parametrize("options", [{"forwarding": "ip6"}, {"forwarding": "l2", "tunnel": "vxlan"}])

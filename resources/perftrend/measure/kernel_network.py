@@ -42,7 +42,7 @@ def commands(options: Mapping[str, str]) -> Iterator[Command]:
     if forwarding in {"l2", "l2xc"}:
         yield from _bridge(ends, is_learning=forwarding == "l2")
     else:
-        yield from _route(ends, 6 if forwarding == "ip6" else 4)
+        yield from _route(ends, _ip_version(options))
 
 
 def _ends(options: Mapping[str, str]) -> Sequence[str]:
@@ -76,6 +76,7 @@ def cleanup() -> Iterator[Command]:
         yield ["ip", "link", "delete", f"vlan{port}"]
         yield ["ip", "address", "flush", "dev", interface]
         yield _sysctl(f"net/ipv6/conf/{interface}/disable_ipv6", "1")
+    # IPv6 has lost its routes with the interfaces.
     yield ["ip", "route", "flush", "proto", "boot"]
     yield ["ip", "neigh", "flush", "nud", "permanent"]
 
@@ -140,8 +141,13 @@ def _route(ends: Sequence[str], version: int) -> Iterator[Command]:
 
 def routes(numbers: Iterable[int], options: Mapping[str, str]) -> str:
     """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
-    ways = [f"via {_GATEWAYS[4][port]} dev {end} onlink" for port, end in enumerate(_ends(options))]
-    return "\n".join(f"route add {frames.route(number)} {ways[number % 2]}" for number in numbers)
+    version = _ip_version(options)
+    ways = [f"via {_GATEWAYS[version][port]} dev {end} onlink" for port, end in enumerate(_ends(options))]
+    return "\n".join(f"route add {frames.route(number, version)} {ways[number % 2]}" for number in numbers)
+
+
+def _ip_version(options: Mapping[str, str]) -> int:
+    return 6 if options.get("forwarding") == "ip6" else 4
 
 
 def _neighbour(address: str, port: int, interface: str) -> Command:

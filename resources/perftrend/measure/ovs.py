@@ -29,7 +29,9 @@ from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
 _WORDS = {"emc": ("yes", "no")}
-_ABILITIES = DeviceAbilities("Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4",), vlan=True)
+_ABILITIES = DeviceAbilities(
+    "Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4", "ip6"), vlan=True
+)
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
 _START_S = 30.0
@@ -97,6 +99,7 @@ class OvsDevice(Device):
         self._node = node
         self._program: Program | None = None
         self._folder = ""
+        self._options: Mapping[str, str] = {}
         self._routes = 0
         self._threads: Sequence[int] = ()
 
@@ -127,6 +130,7 @@ class OvsDevice(Device):
         if reason := self.unusable():
             raise errors.TestbedError(reason)
         self.stop()
+        self._options = options
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
         setup = configuration(ports, cpu=self._node.cpu, has_emc=options.get("emc") != "no")
@@ -137,7 +141,7 @@ class OvsDevice(Device):
             self._folder = ready[1]
             self._check_ports(ports)
             self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
-            self._add_routes(int(options.get("routes", "0")))
+            self._add_routes(options)
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -149,12 +153,13 @@ class OvsDevice(Device):
 
     @override
     def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._add_routes(int(options["routes"]))
+        self._add_routes({**self._options, **options})
 
-    def _add_routes(self, count: int) -> None:
+    def _add_routes(self, options: Mapping[str, str]) -> None:
         """Add routes until there are so many."""
+        count = int(options.get("routes", "0"))
         ports = [link.device for link in self._wiring.links]
-        lines = (route(ports, number) for number in range(self._routes, count))
+        lines = (route(ports, number, options) for number in range(self._routes, count))
         command = ["ovs-ofctl", "add-flows", self._bridge, "-"]
         run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
         self._routes = count

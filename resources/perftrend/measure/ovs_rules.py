@@ -22,8 +22,7 @@ _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)
 def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
     forwarding = options.get("forwarding", "ip4")
-    vlan = options.get("vlan", "0")
-    tag = f"dl_vlan={vlan}," if vlan != "0" else ""
+    tag = _tag(options)
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
         yield _acl_rule(number, tag, 6 if forwarding == "ip6" else 4)
     if forwarding == "l2":
@@ -35,11 +34,20 @@ def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
         yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
 
 
-def route(ports: Sequence[Port], number: int) -> str:
+def route(ports: Sequence[Port], number: int, options: Mapping[str, str]) -> str:
     """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
     port = number % 2
-    match = f"ip,in_port={2 - port},nw_dst={frames.route(number)}"
+    version, kind, field = (4, "ip", "nw_dst")
+    if options.get("forwarding") == "ip6":
+        version, kind, field = (6, "ipv6", "ipv6_dst")
+    match = f"{kind},{_tag(options)}in_port={2 - port},{field}={frames.route(number, version)}"
     return f"priority=2,{match},actions={_send(ports, port)}"
+
+
+def _tag(options: Mapping[str, str]) -> str:
+    """Return the match of the VLAN; empty if there is none."""
+    vlan = options.get("vlan", "0")
+    return f"dl_vlan={vlan}," if vlan != "0" else ""
 
 
 def _send(ports: Sequence[Port], number: int) -> str:

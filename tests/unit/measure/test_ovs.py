@@ -185,8 +185,9 @@ def test_rules_match_the_traffic_of_the_test() -> None:
     [first, _] = ovs_rules.rules(PORTS, {"forwarding": "ip6", "vlan": "7"})
     assert first.startswith("priority=1,ipv6,dl_vlan=7,in_port=1,actions=mod_dl_src:")
     assert "priority=1,in_port=1,actions=output:2" == next(ovs_rules.rules(PORTS, {"forwarding": "l2xc"}))
-    [bridge] = ovs_rules.rules(PORTS, {"forwarding": "l2", "vlan": "7"})
-    assert "priority=1,dl_vlan=7,actions=NORMAL" == bridge
+    assert "priority=1,dl_vlan=7,actions=NORMAL" == next(
+        ovs_rules.rules(PORTS, {"forwarding": "l2", "vlan": "7"})
+    )
     assert next(ovs_rules.rules(PORTS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
         "priority=3,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
     )
@@ -267,4 +268,11 @@ def test_route_does_for_one_host_what_the_rule_of_its_port_does() -> None:
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.0", rules[1][1]],
         ["priority=2,ip,in_port=1,nw_dst=10.20.0.0", rules[0][1]],
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.1", rules[1][1]],
-    ] == [ovs_rules.route(PORTS, number).split(",actions=") for number in range(3)]
+    ] == [ovs_rules.route(PORTS, number, {}).split(",actions=") for number in range(3)]
+
+
+def test_route_matches_the_traffic_of_the_test() -> None:
+    """With a VLAN, frames without its tag must not be forwarded by a route."""
+    rule = ovs_rules.route(PORTS, 3, {"forwarding": "ip6", "vlan": "7"})
+
+    assert rule.startswith("priority=2,ipv6,dl_vlan=7,in_port=1,ipv6_dst=2001:db8:14::1,actions=mod_dl_src:")

@@ -272,9 +272,14 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
     buffer[:, offset : offset + order.shape[1]] = order
 
 
-def route(number: int) -> str:
-    """Return the address of a route to a single host; routes with an even number are those behind port 0."""
+def route(number: int, version: int = 4) -> str:
+    """Return the address of a route to a single host; routes with an even number are those behind port 0.
+
+    :param version: of IP.
+    """
     index, port = divmod(number, 2)
+    if version == 6:  # noqa: PLR2004
+        return str(IP6_NETWORKS[port].network_address + index)
     network = NETWORKS[port] if index < _NETWORK_HOSTS else MORE_NETWORKS[port] - _NETWORK_HOSTS
     return str(IPv4Address(network + index))
 

@@ -197,3 +197,6 @@ def test_routes_are_those_of_the_traffic_and_then_others() -> None:
         "10.10.0.0", "10.20.0.0", "10.10.0.1", "10.20.0.1", "10.20.255.255", "20.0.0.0", "30.0.0.0",
         "30.14.66.63",
     ] == [addresses.route(number) for number in numbers]  # fmt: skip
+    assert ["2001:db8:a::", "2001:db8:14::", "2001:db8:a::1"] == [
+        addresses.route(number, 6) for number in range(3)
+    ]
