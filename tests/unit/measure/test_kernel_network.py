@@ -1,0 +1,64 @@
+"""The commands for interfaces that the kernel of the tests may not have, and their effects on each other."""
+
+from __future__ import annotations
+
+from perftrend.measure import kernel_network
+from perftrend.measure.embedded import frames
+
+
+def lines(**options: str) -> list[str]:
+    return [" ".join(command) for command in kernel_network.commands(options)]
+
+
+def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
+    options = {"forwarding": "ip6", "vlan": "7"}
+
+    assert "ip link add link d1 name vlan1 type vlan id 7" in lines(**options)
+    assert "ip route replace 2001:db8:14::/48 via 2001:2::2 dev vlan1 onlink" in lines(**options)
+    assert [
+        "route add 2001:db8:a:: via 2001:2::1 dev vlan0 onlink",
+        "route add 2001:db8:14:: via 2001:2::2 dev vlan1 onlink",
+    ] == kernel_network.routes(range(2), options).splitlines()
+
+
+def test_tunnel_ends_on_the_vlan_and_is_bridged() -> None:
+    found = lines(forwarding="l2", tunnel="geneve", vlan="7")
+
+    assert "ip address add 198.18.1.1/24 dev vlan1" in found
+    assert "ip link add tunnel1 type geneve id 101 remote 198.18.1.2 dstport 6081" in found
+    assert "ip link set tunnel1 master br0" in found
+    assert "ip link set vlan1 master br0" not in found
+
+
+def test_end_of_a_tunnel_is_known_without_a_query() -> None:
+    found = lines(forwarding="l2xc", tunnel="vxlan")
+
+    mac = frames.host_mac(0).hex(":")
+    assert f"ip neigh replace 198.18.0.2 lladdr {mac} dev d0 nud permanent" in found
+    assert "ip link add tunnel0 type vxlan id 100 remote 198.18.0.2 dstport 4789 local 198.18.0.1" in found
+
+
+def test_only_a_cross_connect_learns_no_addresses() -> None:
+    assert "bridge link set dev d0 learning off" in lines(forwarding="l2xc")
+    assert not [line for line in lines(forwarding="l2") if "learning" in line]
+
+
+def test_rules_compare_the_packets_of_the_test_and_drop_none() -> None:
+    """The hosts of the traffic have other networks."""
+    for forwarding, match in (("ip4", "ip saddr 192.168.0."), ("ip6", "ip6 saddr fd00::")):
+        found = kernel_network.rules({"forwarding": forwarding, "acl_rules": "3", "base_rules": "2"})
+        rules = [line.strip() for line in found.splitlines() if "dport" in line]
+
+        assert 5 == len(set(rules))
+        assert all(rule.startswith(match) for rule in rules)
+
+
+def test_all_interfaces_that_are_created_are_removed() -> None:
+    created = {
+        command[command.index("type") - 1]
+        for command in kernel_network.commands({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"})
+        if command[:3] == ["ip", "link", "add"]
+    }
+    removed = {command[3] for command in kernel_network.cleanup() if command[:3] == ["ip", "link", "delete"]}
+
+    assert {"vlan0", "vlan1", "tunnel0", "tunnel1", "br0"} == created == removed
