@@ -95,7 +95,7 @@ def test_every_frame_of_other_traffic_comes_back_once(
 
     trial = measure(testbed, 10_000, 0.5)
 
-    assert (5000, each) == (trial.received, trial.sent_each)
+    assert (5000, each, each) == (trial.received, trial.sent_each, trial.received_each)
 
 
 def test_generator_that_was_killed_is_restarted_for_the_next_test(testbed: Testbed, measure: Measure) -> None:

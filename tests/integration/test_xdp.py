@@ -179,13 +179,15 @@ def test_every_frame_comes_back_once_at_a_low_rate(
     device = EmbeddedDevice(pairs, Node(cpu=max(os.sched_getaffinity(0))))
     device.start({"forwarding": forwarding})
     try:
-        generator.use(TrafficProfile.parse(frame, {"forwarding": forwarding}))
+        options = {"forwarding": forwarding, "forward_percent": "60"}
+        generator.use(TrafficProfile.parse(frame, options))
 
         count = generator.count(5_000, 0.5)
     finally:
         device.stop()
 
     assert (2500, 2500, 0) == (count.sent, count.received, count.refused)
+    assert [1500, 1000] == count.received_each
 
 
 def test_trial_ends_early_if_its_loss_is_certain(generator: XdpGenerator) -> None:

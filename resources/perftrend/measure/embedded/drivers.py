@@ -145,6 +145,7 @@ class EmbeddedGenerator(TrafficGenerator):
             invalid=_doubt(count),
             sending_s=count.sending_s,
             sent_each=tuple(count.sent_each),
+            received_each=tuple(count.received_each),
         )
 
     def count(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:

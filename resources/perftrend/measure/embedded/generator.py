@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from operator import sub
 
 from typing_extensions import override
 
@@ -55,6 +56,8 @@ class Count:
     """Time of sending and of waiting for the frames in flight."""
     sent_each: list[int]
     """Frames sent in each direction."""
+    received_each: list[int]
+    """Frames received in each direction: those sent into one port arrive at the other."""
     unproven: bool = False
     """Whether the trial ended early, but the frames in flight returned after all."""
 
@@ -113,8 +116,8 @@ class Sender(ABC):
         """Send this number of frames at a steady rate, or fewer if too many are overdue."""
 
     @abstractmethod
-    def count_received(self) -> int:
-        """Return the number of frames received since the ports were opened."""
+    def count_received(self) -> list[int]:
+        """Return the number of frames that each port has received since it was opened."""
 
     @abstractmethod
     def close(self) -> None:
@@ -195,8 +198,8 @@ class SocketSender(Sender):
         )
 
     @override
-    def count_received(self) -> int:
-        return sum(port.count_received() for port in self._ports)
+    def count_received(self) -> list[int]:
+        return [port.count_received() for port in self._ports]
 
     @override
     def close(self) -> None:
@@ -220,12 +223,14 @@ class Generator:
         planned = round(rate_pps * duration_s)
         limit = None if fail_above is None else fail_above * planned
         count_received = self._sender.count_received
-        before = count_received()
-        overdue = None if limit is None else OverdueFrames(limit, lambda: count_received() - before)
+        before_each = count_received()
+        before = sum(before_each)
+        overdue = None if limit is None else OverdueFrames(limit, lambda: sum(count_received()) - before)
         begin = time.perf_counter()
         frames = self._sender.send(planned, rate_pps, overdue)
         sent = sum(frames.each)
-        received = self._wait_for_final_count(before + sent) - before
+        received_each = list(map(sub, self._wait_for_final_count(before + sent), before_each))
+        received = sum(received_each)
         return Count(
             planned=planned,
             sent=sent,
@@ -234,20 +239,21 @@ class Generator:
             sending_s=frames.sending_s,
             elapsed_s=time.perf_counter() - begin,
             sent_each=frames.each,
+            received_each=received_each[::-1],
             unproven=sent < planned and limit is not None and sent - received <= limit,
         )
 
-    def _wait_for_final_count(self, all_back: int) -> int:
-        """Wait until no frame is in flight, which would count in the next trial, and return the count.
+    def _wait_for_final_count(self, all_back: int) -> list[int]:
+        """Wait until no frame is in flight, which would count in the next trial, and return the counts.
 
-        :param all_back: the count when every frame has returned; below it, the count is final once it has not
-            changed for a while.
+        :param all_back: the sum of the counts when every frame has returned; below it, the counts are final
+            once they have not changed for a while.
         """
-        last, moved = self._sender.count_received(), time.perf_counter()
+        last, moved = sum(self._sender.count_received()), time.perf_counter()
         end = moved + _SETTLE_AT_MOST_S
         while last < all_back and moved + _SETTLED_S > (now := time.perf_counter()) and now < end:
             time.sleep(_LOOK_AGAIN_S)
-            received = self._sender.count_received()
+            received = sum(self._sender.count_received())
             if received != last:
                 last, moved = received, now
         # Frames that arrive now were never sent or were duplicated: a last read must include them.

@@ -102,7 +102,7 @@ class XdpSender(Sender):
     def __init__(self, interfaces: Sequence[str]) -> None:
         self._interfaces = interfaces
         self._counters = [InterfaceCounters(interface) for interface in interfaces]
-        self._first = self._count().received
+        self._first = [counters.read().received for counters in self._counters]
         self._program = LiveProgram(INSTRUCTIONS.read_bytes(), PACER.itemsize)
         self._pacer: NDArray[np.void] = np.frombuffer(self._program.variable, PACER)
         self._pacer["port"]["interface"] = [socket.if_nametoindex(interface) for interface in interfaces]
@@ -223,8 +223,11 @@ class XdpSender(Sender):
         return InterfaceCount(*map(sum, zip(*counts, strict=True)))
 
     @override
-    def count_received(self) -> int:
-        return self._count().received - self._first
+    def count_received(self) -> list[int]:
+        return [
+            counters.read().received - first
+            for counters, first in zip(self._counters, self._first, strict=True)
+        ]
 
     @override
     def close(self) -> None:

@@ -81,7 +81,7 @@ def count(**changes: Any) -> dict[str, Any]:
     """Give what a trial of 10,000 frames in a second counted."""
     usual = Count(
         planned=10_000, sent=10_000, received=10_000, refused=0, sending_s=1.0, elapsed_s=1.1,
-        sent_each=[5_000, 5_000],
+        sent_each=[5_000, 5_000], received_each=[5_000, 5_000],
     )  # fmt: skip
     return {**asdict(usual), **changes}
 

@@ -91,6 +91,16 @@ def trial(members: list[Port], rate_pps: float, duration_s: float, fail_above: f
     return generator_on(members).trial(rate_pps, duration_s, fail_above)
 
 
+def test_frames_received_are_counted_by_direction(clock: Clock) -> None:
+    """A port counts the frames that the other one sent. Here, only the second port receives all of them."""
+    members = [Port(clock, lose_every=4, before=7), Port(clock)]
+
+    count = trial(members, 10_000, 0.02)
+
+    assert ([100, 100], [100, 75]) == (count.sent_each, count.received_each)
+    assert 175 == count.received
+
+
 exact = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
