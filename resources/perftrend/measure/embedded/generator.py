@@ -244,7 +244,7 @@ class Generator:
         )
 
     def _wait_for_final_count(self, all_back: int) -> list[int]:
-        """Wait until no frame is in flight, which would count in the next trial; return each port's count.
+        """Wait until no frame is in flight, which would count in the next trial, and return the counts.
 
         :param all_back: the sum of the counts when every frame has returned; below it, the counts are final
             once they have not changed for a while.
