@@ -17,7 +17,7 @@ import pytest
 from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
-from perftrend.measure.specification import DriverFile
+from perftrend.measure.specification import DriverFile, NodeFile
 from perftrend.measure.testbed import Testbed
 from perftrend.model import Trial
 from tests.integration.quiet import interference
@@ -218,6 +218,24 @@ def test_kernel_forwards_every_frame_at_a_low_rate(
     trial = measure(kernel, 10_000, 0.3)
 
     assert (3000, 3000) == (trial.sent, trial.received)
+
+
+@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+@pytest.mark.parametrize(("name", "devices"), [("1n-veth", 2), ("1n-veth", 3), ("1n-kernel", 2)])
+def test_every_frame_passes_a_chain_of_devices(
+    require: Require, name: str, devices: int, forwarding: str
+) -> None:
+    spec = specification.load(name)
+    chain = {f"dut{number}": NodeFile(cpu="auto") for number in range(2, devices + 1)}
+    testbed = Testbed(spec.model_copy(update={"nodes": {**spec.nodes, **chain}}))
+    require(not testbed.unusable(), testbed.unusable())
+    with lock.hold(spec.lock, wait_s=600), testbed:
+        testbed.start_device({"forwarding": forwarding})
+        testbed.use("64B")
+        trial = testbed.generator.trial(2_000, 0.5, None)
+
+        assert (1000, 1000) == (trial.sent, trial.received)
+        assert {"dut", *chain} == set(testbed.counters()["device"])
 
 
 @pytest.mark.measure

@@ -20,7 +20,7 @@ from typing_extensions import override
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
-from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.wiring import run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
@@ -52,7 +52,7 @@ class KernelDevice(Device):
             if not shutil.which(program):
                 return f"the program {program} is missing (Debian: apt-get install {package})"
         # Elsewhere, its cleaning up would delete bridges and routes of this machine.
-        if not isinstance(self._wiring, VethPairs):
+        if not self._wiring.has_own_network:
             return "the kernel as the device needs the wiring veth"
         return ""
 
@@ -83,35 +83,26 @@ class KernelDevice(Device):
             raise
 
     def _queue_in_front(self) -> None:
-        for interface, _ in VethPairs.interfaces:
-            command = [
-                "tc",
-                "qdisc",
-                "replace",
-                "dev",
-                interface,
-                "root",
-                "pfifo",
-                "limit",
-                str(_QUEUE_FRAMES),
-            ]
-            run(self._wiring.at_generator(command))
+        for link in self._wiring.links:
+            queue = ["root", "pfifo", "limit", str(_QUEUE_FRAMES)]
+            command = ["tc", "qdisc", "replace", "dev", link.generator.interface, *queue]
+            run(self._wiring.at_node(link.generator_node, command))
 
     def _bridge(self) -> None:
         self._run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
         self._run("ip", "link", "set", "br0", "up")
-        for _, interface in VethPairs.interfaces:
+        for interface in self._interfaces:
             self._run("ip", "link", "set", interface, "master", "br0")
 
     def _route(self, rules: int) -> None:
         # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
         self._run("ip", "link", "set", "lo", "up")
         self._write("/proc/sys/net/ipv4/ip_forward", "1")
-        for port, (_, interface) in enumerate(VethPairs.interfaces):
+        for port, link in enumerate(self._wiring.links):
+            interface, mac = link.device.interface, link.next_hop
             for scope in (interface, "all"):
                 self._write(f"/proc/sys/net/ipv4/conf/{scope}/rp_filter", "0")
             network = ".".join(str(byte) for byte in frames.NETWORKS[port].to_bytes(4, "big"))
-            mac = frames.host_mac(port).hex(":")
             gateway = _GATEWAYS[port]
             self._run("ip", "neigh", "replace", gateway, "lladdr", mac, "dev", interface, "nud", "permanent")
             self._run("ip", "route", "replace", f"{network}/16", "via", gateway, "dev", interface, "onlink")
@@ -124,11 +115,12 @@ class KernelDevice(Device):
         run(command, text="\n".join([*lines, "  }", "}"]))
 
     def _own_threads(self) -> None:
-        for peer, interface in VethPairs.interfaces:
+        for link in self._wiring.links:
+            peer, interface = link.generator.interface, link.device.interface
             # A veth interface uses NAPI if GRO is on, and then only for frames that GRO may merge: those of a
             # peer that could not merge them itself (veth_skb_is_eligible_for_gro).
             self._run("ethtool", "-K", interface, "gro", "on")
-            run(self._wiring.at_generator(["ethtool", "-K", peer, "tso", "off"]))
+            run(self._wiring.at_node(link.generator_node, ["ethtool", "-K", peer, "tso", "off"]))
             # /sys shows the namespace that mounted it, so it is mounted again for this write.
             # Only /sys is made private: in a chroot the root is not a mount point, so it cannot be.
             script = (
@@ -157,11 +149,15 @@ class KernelDevice(Device):
 
     @override
     def busy_processes(self) -> Sequence[int]:
-        return list(_threads([interface for _, interface in VethPairs.interfaces]))
+        return list(_threads(self._interfaces))
 
     @override
     def counters(self) -> Counters:
         return {"nftables": self._run("nft", "list", "ruleset")[:10_000]}
+
+    @property
+    def _interfaces(self) -> list[str]:
+        return [link.device.interface for link in self._wiring.links]
 
     def _write(self, path: str, value: str) -> None:
         self._run("sh", "-c", 'echo "$2" > "$1"', "sh", path, value)

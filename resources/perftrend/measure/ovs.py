@@ -23,7 +23,16 @@ from typing_extensions import override
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
+from perftrend.measure.interfaces import (
+    Counters,
+    Device,
+    DeviceAbilities,
+    Link,
+    Node,
+    Port,
+    Wiring,
+    check_options,
+)
 from perftrend.measure.program import Program
 from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import run
@@ -135,7 +144,13 @@ class OvsDevice(Device):
             ready = self._program.read_until(_READY, _START_S)
             self._folder = ready[1]
             self._check_ports(ports)
-            self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
+            self._run(
+                "ovs-ofctl",
+                "add-flows",
+                self._bridge,
+                "-",
+                text="\n".join(rules(self._wiring.links, options)),
+            )
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -257,18 +272,18 @@ def _names(ports: Sequence[Port]) -> list[str]:
     return [port.interface or f"dpdk{number}" for number, port in enumerate(ports)]
 
 
-def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
+def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
         yield _acl_rule(number)
     if options.get("forwarding") == "l2":
         yield "priority=1,actions=NORMAL"
         return
-    for number in range(len(ports)):
+    for number in range(len(links)):
         other = number ^ 1
         yield (
-            f"priority=1,ip,in_port={number + 1},actions=mod_dl_src:{ports[other].mac},"
-            f"mod_dl_dst:{frames.host_mac(other).hex(':')},dec_ttl,output:{other + 1}"
+            f"priority=1,ip,in_port={number + 1},actions=mod_dl_src:{links[other].device.mac},"
+            f"mod_dl_dst:{links[other].next_hop},dec_ttl,output:{other + 1}"
         )
 
 

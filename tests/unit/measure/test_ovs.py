@@ -13,12 +13,13 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import ovs
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Node, Port
+from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
 from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import Loopback, VethPairs
 
 PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
+LINKS = [Link(Port(), port, f"02:00:00:00:0a:0{number}") for number, port in enumerate(PORTS)]
 
 STATISTICS = """\
 pmd thread numa_id 0 core_id 1:
@@ -178,15 +179,15 @@ def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None
         "dec_ttl,output:2",
         "priority=1,ip,in_port=2,actions=mod_dl_src:02:00:00:00:0d:00,mod_dl_dst:02:00:00:00:0a:00,"
         "dec_ttl,output:1",
-    ] == list(ovs.rules(PORTS, {"forwarding": "ip4"}))
+    ] == list(ovs.rules(LINKS, {"forwarding": "ip4"}))
 
 
 def test_bridge_learns() -> None:
-    assert ["priority=1,actions=NORMAL"] == list(ovs.rules(PORTS, {"forwarding": "l2"}))
+    assert ["priority=1,actions=NORMAL"] == list(ovs.rules(LINKS, {"forwarding": "l2"}))
 
 
 def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
-    rules = list(ovs.rules(PORTS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
+    rules = list(ovs.rules(LINKS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
     matches = [re.fullmatch(r"priority=2,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
                for rule in rules]  # fmt: skip
     masks = [int(match[2], 16) for match in matches if match]
@@ -197,7 +198,7 @@ def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
 
 
 def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
-    rules = list(ovs.rules(PORTS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
+    rules = list(ovs.rules(LINKS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
     hosts = {match[1] for rule in rules if (match := re.search(r"nw_src=([\d.]+)", rule))}
     masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
 
