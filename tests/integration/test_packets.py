@@ -17,7 +17,7 @@ import pytest
 from perftrend.errors import TestbedError
 from perftrend.measure import lock, specification
 from perftrend.measure.embedded.drivers import EmbeddedGenerator
-from perftrend.measure.specification import DriverFile
+from perftrend.measure.specification import DriverFile, NodeFile
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import run
@@ -295,6 +295,24 @@ def test_kernel_sends_no_frames_of_its_own(kernel: Testbed, options: dict[str, s
 
     assert before == kernel.counters()["interfaces"]["tg"]
     assert 1000 == received
+
+
+@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+@pytest.mark.parametrize(("name", "devices"), [("1n-veth", 2), ("1n-veth", 3), ("1n-kernel", 2)])
+def test_every_frame_passes_a_chain_of_devices(
+    require: Require, name: str, devices: int, forwarding: str
+) -> None:
+    spec = specification.load(name)
+    chain = {f"dut{number}": NodeFile(cpu="auto") for number in range(2, devices + 1)}
+    testbed = Testbed(spec.model_copy(update={"nodes": {**spec.nodes, **chain}}))
+    require(not testbed.unusable(), testbed.unusable())
+    with lock.hold(spec.lock, wait_s=600), testbed:
+        testbed.start_device({"forwarding": forwarding})
+        testbed.use("64B")
+        trial = testbed.generator.trial(2_000, 0.5, None)
+
+        assert (1000, 1000) == (trial.sent, trial.received)
+        assert {"dut", *chain} == set(testbed.counters()["device"])
 
 
 @pytest.mark.measure

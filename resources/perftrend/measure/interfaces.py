@@ -64,12 +64,17 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable between a port of the generator and one of the device."""
+    """A cable between a port of the generator and one of the device.
+
+    In a chain of devices, each device sees the port of its neighbour as the generator's.
+    """
 
     generator: Port
     device: Port
     next_hop_mac: str = ""
     """Where the device sends the frames that it routes to this link; empty if to the generator's port."""
+    generator_node: str = "tg"
+    device_node: str = "dut"
 
     @property
     def next_hop(self) -> str:
@@ -80,14 +85,18 @@ class Link:
 class Wiring(Protocol):
     """The connection between the generator's ports and the device's.
 
-    ``__init__(nodes: Mapping[str, Node], links: Sequence[Link], **options: str)``, with the nodes ``tg`` and
-    ``dut`` and the links of the testbed's file.
+    ``__init__(nodes: Mapping[str, Node], links: Sequence[Link], **options: str)``, with the nodes ``tg``,
+    ``dut`` and, in a chain, ``dut2`` and ``dut3``, and the links of the testbed's file in the order of the
+    chain. In a link between two devices, the ``generator`` is the one nearer to the first link.
     """
 
     generator_ports: Sequence[str]
     """The generator's ports, in the form that the embedded drivers use."""
     device_ports: Sequence[str]
     links: Sequence[Link] = ()
+    """Those of the generator. In a chain, they lead to the first and to the last device."""
+    hops: Mapping[str, Sequence[Link]] = MappingProxyType({})
+    """The links of each device of a chain, by its node, in the order of the chain; empty without a chain."""
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
     is_remote: bool = False
@@ -108,6 +117,10 @@ class Wiring(Protocol):
     def at_device(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` where the device's ports are."""
 
+    def at_node(self, node: str, command: Sequence[str]) -> list[str]:
+        """Return the command that runs ``command`` on a node."""
+        return self.at_generator(command) if node == "tg" else self.at_device(command)
+
     def forward_generator(self, target: Target) -> Target:
         """Return the port or socket of this machine that leads to one of the generator's node.
 
@@ -118,6 +131,10 @@ class Wiring(Protocol):
     def forward_device(self, target: Target) -> Target:
         """Return the port or socket of this machine that leads to one of the device's node."""
         return target
+
+    def forward_node(self, node: str, target: Target) -> Target:
+        """Return the port or socket of this machine that leads to one of a node."""
+        return self.forward_generator(target) if node == "tg" else self.forward_device(target)
 
     def lock(self, name: str, owner: str, wait_s: float) -> None:
         """Reserve the nodes for this job until the wiring is closed, if other machines can use them, too.

@@ -21,7 +21,7 @@ from perftrend import errors
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
 from perftrend.measure.kernel_network import cleanup, commands, missing_interface, routes, rules
 from perftrend.measure.traffic import FORWARDINGS
-from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.wiring import run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
 _NUMBERS = {"base_rules": range(10_001)}
@@ -65,7 +65,7 @@ class KernelDevice(Device):
             if not shutil.which(program):
                 return f"the program {program} is missing (Debian: apt-get install {package})"
         # Elsewhere, its cleaning up would delete bridges and routes of this machine.
-        if not isinstance(self._wiring, VethPairs):
+        if not self._wiring.has_own_network:
             return "the kernel as the device needs the wiring veth"
         return ""
 
@@ -92,7 +92,7 @@ class KernelDevice(Device):
             self._queue_in_front()
             # First: Linux sends frames of its own as soon as an interface has IPv6.
             run(self._wiring.at_device(["nft", "-f", "-"]), text=rules(options))
-            for command in commands(options):
+            for command in commands(options, self._wiring.links):
                 self._run(*command)
             self._add_routes(options)
             self._own_threads()
@@ -101,33 +101,27 @@ class KernelDevice(Device):
             raise
 
     def _queue_in_front(self) -> None:
-        for interface, _ in VethPairs.interfaces:
-            command = [
-                "tc",
-                "qdisc",
-                "replace",
-                "dev",
-                interface,
-                "root",
-                "pfifo",
-                "limit",
-                str(_QUEUE_FRAMES),
-            ]
-            run(self._wiring.at_generator(command))
+        for link in self._wiring.links:
+            queue = ["root", "pfifo", "limit", str(_QUEUE_FRAMES)]
+            command = ["tc", "qdisc", "replace", "dev", link.generator.interface, *queue]
+            run(self._wiring.at_node(link.generator_node, command))
 
     def _add_routes(self, options: Mapping[str, str]) -> None:
         """Add routes to single hosts, beginning with those of the traffic, until there are so many."""
         count = int(options.get("routes", "0"))
         command = self._wiring.at_device(["ip", "-batch", "-"])
-        run(command, text=routes(range(self._routes, count), options), timeout_s=_ROUTES_S)
+        run(
+            command, text=routes(range(self._routes, count), options, self._wiring.links), timeout_s=_ROUTES_S
+        )
         self._routes = count
 
     def _own_threads(self) -> None:
-        for peer, interface in VethPairs.interfaces:
+        for link in self._wiring.links:
+            peer, interface = link.generator.interface, link.device.interface
             # A veth interface uses NAPI if GRO is on, and then only for frames that GRO may merge: those of a
             # peer that could not merge them itself (veth_skb_is_eligible_for_gro).
             self._run("ethtool", "-K", interface, "gro", "on")
-            run(self._wiring.at_generator(["ethtool", "-K", peer, "tso", "off"]))
+            run(self._wiring.at_node(link.generator_node, ["ethtool", "-K", peer, "tso", "off"]))
             # /sys shows the namespace that mounted it, so it is mounted again for this write.
             # Only /sys is made private: in a chroot the root is not a mount point, so it cannot be.
             script = (
@@ -150,17 +144,21 @@ class KernelDevice(Device):
         self._started = False
         self._routes = 0
         # Each step is independent: objects that were never created cannot be removed.
-        for command in cleanup():
+        for command in cleanup(self._wiring.links):
             with contextlib.suppress(errors.TestbedError):
                 run(self._wiring.at_device(command), timeout_s=_ROUTES_S)
 
     @override
     def busy_processes(self) -> Sequence[int]:
-        return list(_threads([interface for _, interface in VethPairs.interfaces]))
+        return list(_threads(self._interfaces))
 
     @override
     def counters(self) -> Counters:
         return {"nftables": self._run("nft", "list", "ruleset")[:10_000]}
+
+    @property
+    def _interfaces(self) -> list[str]:
+        return [link.device.interface for link in self._wiring.links]
 
     def _run(self, *command: str) -> str:
         return run(self._wiring.at_device(command))

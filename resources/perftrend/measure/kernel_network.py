@@ -10,7 +10,8 @@ from ipaddress import IPv4Address
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.interfaces import Link
+from perftrend.measure.wiring import run
 
 Command = Sequence[str]
 
@@ -26,29 +27,41 @@ _EXAMPLES = {
 _SET = 'if [ -e "/proc/sys/$1" ]; then echo "$2" > "/proc/sys/$1"; fi'
 
 
-def commands(options: Mapping[str, str]) -> Iterator[Command]:
+def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Command]:
     """Generate the commands for the options of a test, to be run in the network of the device."""
-    ends = _ends(options)
+    ends = _ends(options, links)
     # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
     yield ["ip", "link", "set", "lo", "up"]
     if (vlan := options.get("vlan", "0")) != "0":
-        for end, (_, interface) in zip(ends, VethPairs.interfaces, strict=True):
-            yield ["ip", "link", "add", "link", interface, "name", end, "type", "vlan", "id", vlan]
+        for end, link in zip(ends, links, strict=True):
+            yield [
+                "ip",
+                "link",
+                "add",
+                "link",
+                link.device.interface,
+                "name",
+                end,
+                "type",
+                "vlan",
+                "id",
+                vlan,
+            ]
             yield ["ip", "link", "set", end, "arp", "off", "up"]
     if (tunnel := options.get("tunnel", "none")) != "none":
-        yield from _end_tunnels(tunnel, ends)
+        yield from _end_tunnels(tunnel, ends, links)
         ends = [f"tunnel{port}" for port in range(len(ends))]
     forwarding = options.get("forwarding", "ip4")
     if forwarding in {"l2", "l2xc"}:
         yield from _bridge(ends, is_learning=forwarding == "l2")
     else:
-        yield from _route(ends, _ip_version(options))
+        yield from _route(ends, links, _ip_version(options))
 
 
-def _ends(options: Mapping[str, str]) -> Sequence[str]:
+def _ends(options: Mapping[str, str], links: Sequence[Link]) -> Sequence[str]:
     """Return the interfaces that receive the traffic, without its tag."""
     has_tag = options.get("vlan", "0") != "0"
-    return [f"vlan{port}" if has_tag else own for port, (_, own) in enumerate(VethPairs.interfaces)]
+    return [f"vlan{port}" if has_tag else link.device.interface for port, link in enumerate(links)]
 
 
 def missing_interface(options: Mapping[str, str]) -> str:
@@ -67,11 +80,12 @@ def _has_interfaces(kind: str) -> bool:
     return True
 
 
-def cleanup() -> Iterator[Command]:
+def cleanup(links: Sequence[Link]) -> Iterator[Command]:
     """Generate commands that remove all that those of :func:`commands` create; each may fail."""
     yield ["nft", "flush", "ruleset"]
     yield ["ip", "link", "delete", _BRIDGE]
-    for port, (_, interface) in enumerate(VethPairs.interfaces):
+    for port, link in enumerate(links):
+        interface = link.device.interface
         yield ["ip", "link", "delete", f"tunnel{port}"]
         yield ["ip", "link", "delete", f"vlan{port}"]
         yield ["ip", "address", "flush", "dev", interface]
@@ -96,7 +110,7 @@ def rules(options: Mapping[str, str]) -> str:
     return "\n".join([*lines, f"    meta l4proto {icmp} drop", "  }", "}"])
 
 
-def _end_tunnels(tunnel: str, ends: Sequence[str]) -> Iterator[Command]:
+def _end_tunnels(tunnel: str, ends: Sequence[str], links: Sequence[Link]) -> Iterator[Command]:
     for port, end in enumerate(ends):
         network = IPv4Address(frames.TUNNEL_NETWORKS[port])
         own, peer = str(network + 1), str(network + 2)
@@ -104,7 +118,7 @@ def _end_tunnels(tunnel: str, ends: Sequence[str]) -> Iterator[Command]:
         kind += ["dstport", str(frames.TUNNEL_PORTS[tunnel])]
         yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
         yield ["ip", "address", "add", f"{own}/24", "dev", end]
-        yield _neighbour(peer, port, end)
+        yield _neighbour(peer, links[port], end)
         yield ["ip", "link", "add", f"tunnel{port}", *kind, *(["local", own] if tunnel == "vxlan" else [])]
         yield ["ip", "link", "set", f"tunnel{port}", "up"]
 
@@ -119,7 +133,7 @@ def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
             yield ["bridge", "link", "set", "dev", end, "learning", "off"]
 
 
-def _route(ends: Sequence[str], version: int) -> Iterator[Command]:
+def _route(ends: Sequence[str], links: Sequence[Link], version: int) -> Iterator[Command]:
     if version == 4:  # noqa: PLR2004
         networks = [f"{IPv4Address(network)}/16" for network in frames.NETWORKS]
         yield _sysctl("net/ipv4/ip_forward", "1")
@@ -135,14 +149,17 @@ def _route(ends: Sequence[str], version: int) -> Iterator[Command]:
             yield ["ip", "link", "set", end, "addrgenmode", "none"]
             yield _sysctl(f"net/ipv6/conf/{end}/disable_ipv6", "0")
         gateway = _GATEWAYS[version][port]
-        yield _neighbour(gateway, port, end)
+        yield _neighbour(gateway, links[port], end)
         yield ["ip", "route", "replace", networks[port], "via", gateway, "dev", end, "onlink"]
 
 
-def routes(numbers: Iterable[int], options: Mapping[str, str]) -> str:
+def routes(numbers: Iterable[int], options: Mapping[str, str], links: Sequence[Link]) -> str:
     """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
     version = _ip_version(options)
-    ways = [f"via {_GATEWAYS[version][port]} dev {end} onlink" for port, end in enumerate(_ends(options))]
+    ways = [
+        f"via {gateway} dev {end} onlink"
+        for gateway, end in zip(_GATEWAYS[version], _ends(options, links), strict=True)
+    ]
     return "\n".join(f"route add {frames.route(number, version)} {ways[number % 2]}" for number in numbers)
 
 
@@ -150,9 +167,8 @@ def _ip_version(options: Mapping[str, str]) -> int:
     return 6 if options.get("forwarding") == "ip6" else 4
 
 
-def _neighbour(address: str, port: int, interface: str) -> Command:
-    mac = frames.host_mac(port).hex(":")
-    return ["ip", "neigh", "replace", address, "lladdr", mac, "dev", interface, "nud", "permanent"]
+def _neighbour(address: str, link: Link, interface: str) -> Command:
+    return ["ip", "neigh", "replace", address, "lladdr", link.next_hop, "dev", interface, "nud", "permanent"]
 
 
 def _sysctl(name: str, value: str) -> Command:

@@ -140,7 +140,13 @@ class OvsDevice(Device):
             ready = self._program.read_until(_READY, _START_S)
             self._folder = ready[1]
             self._check_ports(ports)
-            self._run("ovs-ofctl", "add-flows", self._bridge, "-", text="\n".join(rules(ports, options)))
+            self._run(
+                "ovs-ofctl",
+                "add-flows",
+                self._bridge,
+                "-",
+                text="\n".join(rules(self._wiring.links, options)),
+            )
             self._add_routes(options)
             if path := options.get("flows"):
                 self._add_flows(path)
@@ -158,8 +164,7 @@ class OvsDevice(Device):
     def _add_routes(self, options: Mapping[str, str]) -> None:
         """Add routes until there are so many."""
         count = int(options.get("routes", "0"))
-        ports = [link.device for link in self._wiring.links]
-        lines = (route(ports, number, options) for number in range(self._routes, count))
+        lines = (route(self._wiring.links, number, options) for number in range(self._routes, count))
         command = ["ovs-ofctl", "add-flows", self._bridge, "-"]
         run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
         self._routes = count

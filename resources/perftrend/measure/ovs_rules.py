@@ -12,14 +12,14 @@ from pathlib import Path
 
 from perftrend import errors
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Port
+from perftrend.measure.interfaces import Link
 from perftrend.measure.traffic import DEFAULT_FLOWS
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
 
 
-def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
+def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
     forwarding = options.get("forwarding", "ip4")
     tag = _tag(options)
@@ -29,19 +29,19 @@ def rules(ports: Sequence[Port], options: Mapping[str, str]) -> Iterator[str]:
         yield f"priority=1,{tag}actions=NORMAL"
         return
     kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
-    for number in range(len(ports)):
-        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(ports, number ^ 1)
+    for number in range(len(links)):
+        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(links, number ^ 1)
         yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
 
 
-def route(ports: Sequence[Port], number: int, options: Mapping[str, str]) -> str:
+def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str:
     """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
     port = number % 2
     version, kind, field = (4, "ip", "nw_dst")
     if options.get("forwarding") == "ip6":
         version, kind, field = (6, "ipv6", "ipv6_dst")
     match = f"{kind},{_tag(options)}in_port={2 - port},{field}={frames.route(number, version)}"
-    return f"priority=2,{match},actions={_send(ports, port)}"
+    return f"priority=2,{match},actions={_send(links, port)}"
 
 
 def _tag(options: Mapping[str, str]) -> str:
@@ -50,10 +50,10 @@ def _tag(options: Mapping[str, str]) -> str:
     return f"dl_vlan={vlan}," if vlan != "0" else ""
 
 
-def _send(ports: Sequence[Port], number: int) -> str:
+def _send(links: Sequence[Link], number: int) -> str:
     """Return the actions that route a packet to the hosts behind a port."""
     return (
-        f"mod_dl_src:{ports[number].mac},mod_dl_dst:{frames.host_mac(number).hex(':')},dec_ttl,"
+        f"mod_dl_src:{links[number].device.mac},mod_dl_dst:{links[number].next_hop},dec_ttl,"
         f"output:{number + 1}"
     )
 

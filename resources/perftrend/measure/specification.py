@@ -13,6 +13,7 @@ from importlib import resources
 from importlib.metadata import entry_points
 from importlib.resources.abc import Traversable
 from ipaddress import IPv4Interface, IPv6Interface
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -35,8 +36,8 @@ class _SpecificationModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-NODES = ("tg", "dut")
-"""The nodes that drivers know: the traffic generator, and the device under test."""
+NODES = ("tg", "dut", "dut2", "dut3")
+"""The traffic generator, and the devices under test in the order of their chain."""
 
 
 class NodeFile(_SpecificationModel):
@@ -67,14 +68,31 @@ class PortFile(_SpecificationModel):
 
 
 class CableFile(_SpecificationModel):
-    """A link between the generator and the device: the port at each end."""
+    """A link between two nodes: the port at each end."""
 
-    tg: PortFile
-    dut: PortFile
+    tg: PortFile | None = None
+    dut: PortFile | None = None
+    dut2: PortFile | None = None
+    dut3: PortFile | None = None
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> CableFile:
+        if len(self.ends) != 2:  # noqa: PLR2004
+            raise ValueError("give the ports of two nodes, such as tg and dut")
+        if "tg" not in self.ends and not all(port.mac for port in self.ends.values()):
+            raise ValueError("a link between two devices needs the mac of both ports")
+        return self
+
+    @property
+    def ends(self) -> dict[str, PortFile]:
+        """The ports by their nodes, the generator's first, and then in the order of the chain."""
+        ports = {name: getattr(self, name) for name in NODES}
+        return {name: port for name, port in ports.items() if port is not None}
 
     def link(self) -> Link:
         """Return the link."""
-        return Link(self.tg.port(), self.dut.port())
+        (near, near_port), (far, far_port) = self.ends.items()
+        return Link(near_port.port(), far_port.port(), "", near, far)
 
 
 class LinkFile(_SpecificationModel):
@@ -128,7 +146,7 @@ class Specification(_SpecificationModel):
     device: DriverFile
     link: LinkFile
     links: Annotated[tuple[CableFile, ...], Field(max_length=4)] = ()
-    """The cables between generator and device, if the wiring does not create them."""
+    """The cables between the nodes, in the order of a chain, if the wiring does not create them."""
     mrr: MrrFile = MrrFile()
     search: SearchFile = SearchFile()
     warm_up_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -157,9 +175,30 @@ class Specification(_SpecificationModel):
         for name, node in self.nodes.items():
             if self.remote and node.cpu == "auto":
                 raise ValueError(f"node {name} is remote: write the number of a core of it, or omit cpu")
+        self._check_chain()
         if self.instances and self.capacity not in {1, len(self.instances)}:
             raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self
+
+    def _check_chain(self) -> None:
+        for name in self.nodes:
+            if name not in {"tg", *self.devices}:
+                raise ValueError(f"node {name} needs the node before it in the chain of devices")
+        chain = ["tg", *self.devices, "tg"]
+        expected = [set(pair) for pair in pairwise(chain)]
+        is_chain = len(self.devices) > 1
+        for number, cable in enumerate(self.links):
+            if not set(cable.ends) <= {"tg", *self.devices}:
+                raise ValueError(f"link {number + 1} leads to a node that is not in nodes")
+        if is_chain and self.links and [set(cable.ends) for cable in self.links] != expected:
+            names = ", ".join("-".join(pair) for pair in pairwise(chain))
+            raise ValueError(f"the links of a chain of devices are, in this order, {names}")
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The nodes of the devices: ``dut``, and those that follow it in a chain."""
+        following = takewhile(lambda name: name in self.nodes, NODES[2:])
+        return ("dut", *following)
 
     @property
     def places(self) -> int:

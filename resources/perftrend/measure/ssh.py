@@ -16,11 +16,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from typing_extensions import override
 
 from perftrend import errors
+from perftrend.measure.chain import hops
+from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Target, Wiring
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import dies_with_parent
@@ -77,9 +80,13 @@ class SshWiring(Wiring):
     is_remote = True
 
     def __init__(self, nodes: Mapping[str, Node], links: Sequence[Link], *, ssh_config: str = "") -> None:
-        self.links = links
-        self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in links]
-        self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in links]
+        ends = [link for link in links if link.generator_node == "tg"]
+        hosts = {link: _host_mac(link, number) for number, link in enumerate(ends)}
+        chain = [replace(link, next_hop_mac=hosts.get(link, "")) for link in links]
+        self.links: Sequence[Link] = [link for link in chain if link.generator_node == "tg"]
+        self.hops: Mapping[str, Sequence[Link]] = hops(chain)
+        self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
+        self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
         self._connections = {
             name: _Connection(name, node.options or {}, ssh_config) for name, node in nodes.items()
         }
@@ -110,19 +117,27 @@ class SshWiring(Wiring):
 
     @override
     def at_generator(self, command: Sequence[str]) -> list[str]:
-        return self._connections["tg"].command(command)
+        return self.at_node("tg", command)
 
     @override
     def at_device(self, command: Sequence[str]) -> list[str]:
-        return self._connections["dut"].command(command)
+        return self.at_node("dut", command)
+
+    @override
+    def at_node(self, node: str, command: Sequence[str]) -> list[str]:
+        return self._connections[node].command(command)
 
     @override
     def forward_generator(self, target: Target) -> Target:
-        return self._connections["tg"].forward(target)
+        return self.forward_node("tg", target)
 
     @override
     def forward_device(self, target: Target) -> Target:
-        return self._connections["dut"].forward(target)
+        return self.forward_node("dut", target)
+
+    @override
+    def forward_node(self, node: str, target: Target) -> Target:
+        return self._connections[node].forward(target)
 
     @override
     def lock(self, name: str, owner: str, wait_s: float) -> None:
@@ -138,6 +153,15 @@ class SshWiring(Wiring):
                 time.sleep(_RETRY_S)
             else:
                 return
+
+
+def _host_mac(link: Link, number: int) -> str:
+    """Return the MAC address that the device sends routed frames to; empty if to the generator's port.
+
+    The embedded generator's hosts have addresses of their own behind an interface of the kernel.
+    """
+    has_kernel_interface = link.generator.interface and not link.generator.pci
+    return frames.host_mac(number).hex(":") if has_kernel_interface else ""
 
 
 class _InUseError(Exception):

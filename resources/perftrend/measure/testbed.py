@@ -8,6 +8,7 @@ from typing import Any
 
 from perftrend import console, errors
 from perftrend.measure import specification
+from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
 from perftrend.measure.specification import Specification
 from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
@@ -50,8 +51,9 @@ class Testbed:
         self._owner = owner
         self._wait_s = wait_s
         named = {node.cpu for node in spec.nodes.values() if isinstance(node.cpu, int)}
-        cores = dict(zip(specification.NODES, two_cores(named), strict=True))
-        nodes = {name: _node(spec, name, instance, core) for name, core in cores.items()}
+        generator_core, device_core = two_cores(named)
+        nodes = {name: _node(spec, name, instance, device_core) for name in spec.devices}
+        nodes = {"tg": _node(spec, "tg", instance, generator_core), **nodes}
         wiring = specification.driver("wirings", spec.wiring.driver)
         try:
             self._wiring: Wiring = wiring(nodes, [each.link() for each in spec.links], **spec.wiring.options)
@@ -62,7 +64,12 @@ class Testbed:
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes["tg"], spec.generator.options)
         device = specification.driver("devices", spec.device.driver)
-        self.device: Device = device(self._wiring, nodes["dut"])
+        devices = {name: nodes[name] for name in spec.devices}
+        self.device: Device = (
+            device(self._wiring, nodes["dut"])
+            if len(devices) == 1
+            else ChainedDevice(device, self._wiring, devices)
+        )
         self._user_options = dict(device_options or {})
         self._options: dict[str, str] = {}
         self.traffic = TrafficProfile(FrameProfile.parse("64B"))
@@ -224,14 +231,11 @@ class Testbed:
         }
 
     def _of_nodes(self, file: str, read: Callable[[str], Any]) -> Counters:
-        """Return the parsed contents of a kernel file on both nodes; empty if no kernel has the ports."""
+        """Return the parsed contents of a kernel file on all nodes; empty if no kernel has the ports."""
         if not self._wiring.generator_ports:
             return {}
-        wanted = ["cat", file]
-        return {
-            "tg": read(run(self._wiring.at_generator(wanted))),
-            "dut": read(run(self._wiring.at_device(wanted))),
-        }
+        nodes = ("tg", *self.spec.devices)
+        return {node: read(run(self._wiring.at_node(node, ["cat", file]))) for node in nodes}
 
     def _busy_processes(self) -> list[int]:
         # On other machines, the processes with these numbers are others.

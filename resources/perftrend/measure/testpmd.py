@@ -22,7 +22,7 @@ from perftrend import cycles
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
-from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.wiring import run
 
 _PROGRAM = "dpdk-testpmd"
 _PORTS = 2
@@ -84,7 +84,7 @@ class TestpmdDevice(Device):
         links = self._wiring.links
         if len(links) != _PORTS or not (_uses_pci(links) or all(link.device.interface for link in links)):
             return f"testpmd needs {_PORTS} links, and the interface or the PCI address of both device ports"
-        if isinstance(self._wiring, VethPairs):
+        if self._wiring.has_own_network:
             if os.geteuid() != 0:
                 return "testpmd needs root: it locks its rings in memory"
             if not shutil.which(_PROGRAM):
@@ -276,12 +276,12 @@ def _testpmd_arguments(links: Sequence[Link], options: Mapping[str, str]) -> lis
 
 
 def _peers(links: Sequence[Link]) -> list[str]:
-    if not all(link.generator.mac for link in links):
+    if not all(link.next_hop for link in links):
         raise SettingsError(
             "testpmd needs the MAC addresses of the generator's ports; add them to the testbed's links, or "
             "set the device option forward_mode to io or macswap"
         )
-    return [f"--eth-peer={number},{link.generator.mac}" for number, link in enumerate(links)]
+    return [f"--eth-peer={number},{link.next_hop}" for number, link in enumerate(links)]
 
 
 def _uses_pci(links: Sequence[Link]) -> bool:

@@ -11,10 +11,12 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from typing_extensions import override
 
 from perftrend import errors
+from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port, Wiring
 
@@ -96,12 +98,13 @@ def run(command: Sequence[str], text: str = "", *, timeout_s: float = COMMAND_S)
 
 
 class VethPairs(Wiring):
-    """Two namespaces and two veth pairs: ``tg0``-``d0`` and ``tg1``-``d1``.
+    """Namespaces connected by veth pairs: ``tg0``-``d0`` and ``tg1``-``d1``.
+
+    In a chain, each device has a namespace: ``tg0``-``d0``, ``d1``-``d2``, ``d3``-``tg1`` with two devices.
 
     :param user_namespace: ``yes`` to use a user namespace even if root starts it; other users always use one.
     """
 
-    interfaces = (("tg0", "d0"), ("tg1", "d1"))
     has_own_network = True
 
     def __init__(
@@ -111,15 +114,16 @@ class VethPairs(Wiring):
         *,
         user_namespace: str = "no",
     ) -> None:
-        del nodes, links  # both are this machine's, and made here
+        del links  # they are made here
         self._user = user_namespace == "yes" or os.geteuid() != 0
-        self.generator_ports: Sequence[str] = [f"packet:{tg}" for tg, _ in self.interfaces]
-        self.device_ports: Sequence[str] = [f"packet:{dut}" for _, dut in self.interfaces]
-        self.links: Sequence[Link] = [
-            Link(Port(tg, _text(frames.generator_mac(number))), Port(dut, _text(frames.device_mac(number))))
-            for number, (tg, dut) in enumerate(self.interfaces)
-        ]
-        self._namespaces: list[Namespace] = []
+        devices = [name for name in nodes or {} if name != "tg"] or ["dut"]
+        self._nodes = ["tg", *devices]
+        self._chain = _chain(devices)
+        self.links: Sequence[Link] = [self._chain[0], self._chain[-1]]
+        self.hops: Mapping[str, Sequence[Link]] = hops(self._chain)
+        self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
+        self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
+        self._namespaces: dict[str, Namespace] = {}
 
     @override
     def unusable(self) -> str:
@@ -140,35 +144,62 @@ class VethPairs(Wiring):
             raise
 
     def _open(self) -> None:
-        self._namespaces.append(generator := Namespace(user=self._user))
-        self._namespaces.append(device := Namespace(user=self._user, user_namespace_of=generator))
-        for namespace in self._namespaces:
+        for node in self._nodes:
+            first = self._namespaces.get("tg")
+            self._namespaces[node] = namespace = Namespace(user=self._user, user_namespace_of=first)
             # No interface may send frames of its own: every frame that is counted was sent by a trial.
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
-        for link in self.links:
-            tg, dut = link.generator, link.device
-            generator.run(
-                "ip", "link", "add", tg.interface, "address", tg.mac,
-                "type", "veth", "peer", "name", dut.interface, "address", dut.mac, "netns", str(device.pid),
-            )  # fmt: skip
-            generator.run("ip", "link", "set", tg.interface, "arp", "off", "up")
-            device.run("ip", "link", "set", dut.interface, "arp", "off", "up")
-        # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a user-space
-        # device and by the kernel.
-        _set(device, "net/ipv4/ip_forward", "0")
+        for link in self._chain:
+            self._connect(link)
+        for node in self._nodes[1:]:
+            # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a
+            # user-space device and by the kernel.
+            _set(self._namespaces[node], "net/ipv4/ip_forward", "0")
+
+    def _connect(self, link: Link) -> None:
+        near, far = self._namespaces[link.generator_node], self._namespaces[link.device_node]
+        near.run(
+            "ip", "link", "add", link.generator.interface, "address", link.generator.mac, "type", "veth",
+            "peer", "name", link.device.interface, "address", link.device.mac, "netns", str(far.pid),
+        )  # fmt: skip
+        near.run("ip", "link", "set", link.generator.interface, "arp", "off", "up")
+        far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
     @override
     def close(self) -> None:
         while self._namespaces:
-            self._namespaces.pop().close()
+            self._namespaces.popitem()[1].close()
 
     @override
     def at_generator(self, command: Sequence[str]) -> list[str]:
-        return self._namespaces[0].command(command)
+        return self.at_node("tg", command)
 
     @override
     def at_device(self, command: Sequence[str]) -> list[str]:
-        return self._namespaces[1].command(command)
+        return self.at_node("dut", command)
+
+    @override
+    def at_node(self, node: str, command: Sequence[str]) -> list[str]:
+        return self._namespaces[node].command(command)
+
+
+def _chain(devices: Sequence[str]) -> list[Link]:
+    """Return the links between the generator and the devices, in the order of the chain."""
+    last = 2 * len(devices) - 1
+    # The generator knows the addresses of the first and the last port.
+    numbers = {0: 0, last: 1, **{port: port + 1 for port in range(1, last)}}
+    ports = [Port(f"d{port}", _text(frames.device_mac(numbers[port]))) for port in range(last + 1)]
+    ends = [Port(f"tg{number}", _text(frames.generator_mac(number))) for number in range(2)]
+    hosts = [_text(frames.host_mac(number)) for number in range(2)]
+    inner = [
+        Link(ports[2 * place + 1], ports[2 * place + 2], "", near, far)
+        for place, (near, far) in enumerate(pairwise(devices))
+    ]
+    return [
+        Link(ends[0], ports[0], hosts[0], "tg", devices[0]),
+        *inner,
+        Link(ends[1], ports[last], hosts[1], "tg", devices[-1]),
+    ]
 
 
 def _set(namespace: Namespace, name: str, value: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from perftrend.measure import kernel_network
 from perftrend.measure.embedded import frames
+from perftrend.measure.wiring import VethPairs
+
+LINKS = VethPairs().links
 
 
 def lines(**options: str) -> list[str]:
-    return [" ".join(command) for command in kernel_network.commands(options)]
+    return [" ".join(command) for command in kernel_network.commands(options, LINKS)]
 
 
 def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
@@ -18,7 +21,7 @@ def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
     assert [
         "route add 2001:db8:a:: via 2001:2::1 dev vlan0 onlink",
         "route add 2001:db8:14:: via 2001:2::2 dev vlan1 onlink",
-    ] == kernel_network.routes(range(2), options).splitlines()
+    ] == kernel_network.routes(range(2), options, LINKS).splitlines()
 
 
 def test_tunnel_ends_on_the_vlan_and_is_bridged() -> None:
@@ -56,9 +59,11 @@ def test_rules_compare_the_packets_of_the_test_and_drop_none() -> None:
 def test_all_interfaces_that_are_created_are_removed() -> None:
     created = {
         command[command.index("type") - 1]
-        for command in kernel_network.commands({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"})
+        for command in kernel_network.commands({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}, LINKS)
         if command[:3] == ["ip", "link", "add"]
     }
-    removed = {command[3] for command in kernel_network.cleanup() if command[:3] == ["ip", "link", "delete"]}
+    removed = {
+        command[3] for command in kernel_network.cleanup(LINKS) if command[:3] == ["ip", "link", "delete"]
+    }
 
     assert {"vlan0", "vlan1", "tunnel0", "tunnel1", "br0"} == created == removed

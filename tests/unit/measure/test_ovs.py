@@ -13,12 +13,13 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import ovs, ovs_rules
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Node, Port
+from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
 from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
 
 PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
+LINKS = [Link(Port(), port, f"02:00:00:00:0a:0{number}") for number, port in enumerate(PORTS)]
 
 STATISTICS = """\
 pmd thread numa_id 0 core_id 1:
@@ -178,27 +179,27 @@ def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None
         "dec_ttl,output:2",
         "priority=1,ip,in_port=2,actions=mod_dl_src:02:00:00:00:0d:00,mod_dl_dst:02:00:00:00:0a:00,"
         "dec_ttl,output:1",
-    ] == list(ovs_rules.rules(PORTS, {"forwarding": "ip4"}))
+    ] == list(ovs_rules.rules(LINKS, {"forwarding": "ip4"}))
 
 
 def test_rules_match_the_traffic_of_the_test() -> None:
-    [first, _] = ovs_rules.rules(PORTS, {"forwarding": "ip6", "vlan": "7"})
+    [first, _] = ovs_rules.rules(LINKS, {"forwarding": "ip6", "vlan": "7"})
     assert first.startswith("priority=1,ipv6,dl_vlan=7,in_port=1,actions=mod_dl_src:")
-    assert "priority=1,in_port=1,actions=output:2" == next(ovs_rules.rules(PORTS, {"forwarding": "l2xc"}))
+    assert "priority=1,in_port=1,actions=output:2" == next(ovs_rules.rules(LINKS, {"forwarding": "l2xc"}))
     assert "priority=1,dl_vlan=7,actions=NORMAL" == next(
-        ovs_rules.rules(PORTS, {"forwarding": "l2", "vlan": "7"})
+        ovs_rules.rules(LINKS, {"forwarding": "l2", "vlan": "7"})
     )
-    assert next(ovs_rules.rules(PORTS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
+    assert next(ovs_rules.rules(LINKS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
         "priority=3,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
     )
 
 
 def test_bridge_learns() -> None:
-    assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(PORTS, {"forwarding": "l2"}))
+    assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(LINKS, {"forwarding": "l2"}))
 
 
 def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
-    rules = list(ovs_rules.rules(PORTS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
+    rules = list(ovs_rules.rules(LINKS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
     matches = [re.fullmatch(r"priority=3,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
                for rule in rules]  # fmt: skip
     masks = [int(match[2], 16) for match in matches if match]
@@ -209,7 +210,7 @@ def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
 
 
 def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
-    rules = list(ovs_rules.rules(PORTS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
+    rules = list(ovs_rules.rules(LINKS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
     hosts = {match[1] for rule in rules if (match := re.search(r"nw_src=([\d.]+)", rule))}
     masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
 
@@ -262,17 +263,17 @@ def test_output_of_another_version_gives_no_counters(parse: object) -> None:
 
 
 def test_route_does_for_one_host_what_the_rule_of_its_port_does() -> None:
-    rules = [rule.split(",actions=") for rule in ovs_rules.rules(PORTS, {})]
+    rules = [rule.split(",actions=") for rule in ovs_rules.rules(LINKS, {})]
 
     assert [
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.0", rules[1][1]],
         ["priority=2,ip,in_port=1,nw_dst=10.20.0.0", rules[0][1]],
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.1", rules[1][1]],
-    ] == [ovs_rules.route(PORTS, number, {}).split(",actions=") for number in range(3)]
+    ] == [ovs_rules.route(LINKS, number, {}).split(",actions=") for number in range(3)]
 
 
 def test_route_matches_the_traffic_of_the_test() -> None:
     """With a VLAN, frames without its tag must not be forwarded by a route."""
-    rule = ovs_rules.route(PORTS, 3, {"forwarding": "ip6", "vlan": "7"})
+    rule = ovs_rules.route(LINKS, 3, {"forwarding": "ip6", "vlan": "7"})
 
     assert rule.startswith("priority=2,ipv6,dl_vlan=7,in_port=1,ipv6_dst=2001:db8:14::1,actions=mod_dl_src:")

@@ -122,7 +122,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD + "instances: [{tgg: {address: a}}]", "node 'tgg' is unknown; did you mean 'tg'?"),
         (GOOD + "capacity: 3\ninstances: [{}, {}]", "capacity is 3, but there are 2 instances"),
         (GOOD + "remote: true\nnodes: {dut: {cpu: auto}}", "node dut is remote: write the number of a core"),
-        (GOOD + "links: [{tg: {}}]", "links.0.dut: Field required"),
+        (GOOD + "links: [{tg: {}}]", "links.0: Value error, give the ports of two nodes"),
         (GOOD + "links: [{tg: {mac: 1}, dut: {}}]", "links.0.tg.mac"),
         (GOOD + "links: [{tg: {ip: 198.18.0.300/24}, dut: {}}]", "links.0.tg.ip"),
         (GOOD + "links: [{tg: {interface: 'a; b'}, dut: {}}]", "links.0.tg.interface"),

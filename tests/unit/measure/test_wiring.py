@@ -47,7 +47,7 @@ def test_wiring_that_cannot_be_opened_leaves_nothing(programs: Path) -> None:
 
     with pytest.raises(TestbedError, match="Operation not permitted"):
         wiring.open()
-    assert [] == wiring._namespaces
+    assert {} == wiring._namespaces
     wiring.close()
 
 

@@ -14,12 +14,13 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.embedded.frames import count_prepared_frames
+from perftrend.measure.embedded.frames import count_prepared_frames, host_mac
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import (
     Counters,
     Device,
     DeviceAbilities,
+    Link,
     Node,
     TrafficGenerator,
     Wiring,
@@ -226,6 +227,7 @@ class EmbeddedDevice(Device):
         for name, value in options.items():
             if name in _PASSED:
                 arguments += [f"--{name.replace('_', '-')}", value]
+        arguments += _macs(self._wiring.links)
         command = python_module("perftrend.measure.embedded.router", arguments)
         if program := options.get("program"):
             command = [sys.executable, str(Path(program).resolve()), *arguments]
@@ -261,6 +263,14 @@ class EmbeddedDevice(Device):
         # Its process may be on another machine.
         run(self._wiring.at_device(["kill", "-s", "USR1", str(self._worker.pid)]))
         return self._worker.read(_ANSWER_S)
+
+
+def _macs(links: Sequence[Link]) -> list[str]:
+    """Return the arguments for the MAC addresses of other next hops than the embedded generator's hosts."""
+    next_hops = [link.next_hop for link in links]
+    if not all(next_hops) or next_hops == [host_mac(number).hex(":") for number in range(len(links))]:
+        return []
+    return ["--macs", *(link.device.mac for link in links), "--next-hops", *next_hops]
 
 
 def _started(name: str, command: Sequence[str], wiring: Wiring) -> list[str]:

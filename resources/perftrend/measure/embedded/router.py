@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from operator import add
 from typing import Protocol
 
 import numpy as np
@@ -170,7 +171,11 @@ def _runs(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, i
     return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
 
 
-def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int) -> list[Path]:
+def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int, macs: Sequence[bytes]) -> list[Path]:
+    """Return both directions.
+
+    :param macs: for each port, those of the next hop and of the port itself.
+    """
     stations: dict[int, int] = {}
     paths = []
     for number, source in enumerate(ports):
@@ -181,8 +186,7 @@ def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int) -> list
         elif forwarding == "l2xc":
             behaviour = CrossConnect()
         else:
-            macs = frames.host_mac(other) + frames.device_mac(other)
-            behaviour = Ip4Router(frames.NETWORKS[other], macs, acl_rules)
+            behaviour = Ip4Router(frames.NETWORKS[other], macs[other], acl_rules)
         paths.append(Path(source, ports[other], behaviour))
     return paths
 
@@ -231,6 +235,10 @@ def _counters(ports: Sequence[DevicePort], paths: Sequence[Path]) -> dict[str, l
     }
 
 
+def _mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
     parser = argparse.ArgumentParser(description="forward frames between two ports")
@@ -239,11 +247,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--forwarding", choices=("ip4", "l2", "l2xc"), default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
+    parser.add_argument("--macs", nargs=2, type=_mac, default=[frames.device_mac(port) for port in range(2)])
+    parser.add_argument(
+        "--next-hops", nargs=2, type=_mac, default=[frames.host_mac(port) for port in range(2)]
+    )
     options = parser.parse_args(argv)
     if options.cpu is not None:
         os.sched_setaffinity(0, {options.cpu})
     ports = [device_port(name) for name in options.ports]
-    paths = _paths(ports, options.forwarding, options.acl_rules)
+    macs = list(map(add, options.next_hops, options.macs))
+    paths = _paths(ports, options.forwarding, options.acl_rules, macs)
     _forward_until_stopped(ports, paths, options.burst)
     for port in ports:
         port.close()

@@ -166,9 +166,7 @@ def _neighbour(link: Link, number: int, version: int) -> _Neighbour:
     peer = own.ip + 1
     if link.generator.ip and ip_interface(link.generator.ip).version == version:
         peer = ip_interface(link.generator.ip).ip
-    # The embedded generator's hosts have addresses of their own behind an interface of the kernel.
-    mac = link.generator.mac if link.generator.pci else ""
-    return _Neighbour(own, str(peer), mac or frames.host_mac(number).hex(":"))
+    return _Neighbour(own, str(peer), link.next_hop or frames.host_mac(number).hex(":"))
 
 
 def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Network, int]]:

@@ -59,4 +59,5 @@ class XdpGenerator(EmbeddedGenerator):
         if not shutil.which("ethtool"):
             raise errors.TestbedError("the program ethtool is missing (Debian: apt-get install ethtool)")
         for link in self._wiring.links:
-            run(self._wiring.at_device(["ethtool", "-K", link.device.interface, "gro", "on"]))
+            command = ["ethtool", "-K", link.device.interface, "gro", "on"]
+            run(self._wiring.at_node(link.device_node, command))

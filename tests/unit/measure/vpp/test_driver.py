@@ -26,8 +26,8 @@ from tests.doubles import vpp as double
 
 ROOT = Path(__file__).parents[4]
 LINKS = (
-    Link(Port("tg0", "02:00:00:00:0c:00"), Port("d0", "02:00:00:00:0d:00")),
-    Link(Port("tg1", "02:00:00:00:0c:01"), Port("d1", "02:00:00:00:0d:01")),
+    Link(Port("tg0", "02:00:00:00:0c:00"), Port("d0", "02:00:00:00:0d:00"), "02:00:00:00:0a:00"),
+    Link(Port("tg1", "02:00:00:00:0c:01"), Port("d1", "02:00:00:00:0d:01"), "02:00:00:00:0a:01"),
 )
 
 

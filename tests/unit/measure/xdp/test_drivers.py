@@ -40,7 +40,7 @@ class UnconnectedPairs(VethPairs):
     def at_generator(self, command: Any) -> list[str]:
         return list(command)
 
-    def at_device(self, command: Any) -> list[str]:
+    def at_node(self, node: str, command: Any) -> list[str]:
         return list(command)
 
 
