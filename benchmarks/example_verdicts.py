@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from perftrend import message
 from perftrend.measure.search import mdr_search
 from perftrend.measure.simulator import DeviceModel
+from perftrend.measurement import Measurement
 from perftrend.model import (
     Better,
     Change,
     Direction,
     Group,
-    Measurement,
     Outcome,
     Result,
     Run,

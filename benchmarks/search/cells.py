@@ -28,7 +28,7 @@ from benchmarks.search.unavoidable import CALM, CalmDevice
 from perftrend.measure.search.trials import passes
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Interval
+from perftrend.measurement import Interval
 
 LOWEST_CRITICAL_PPS = 3e5
 HIGHEST_CRITICAL_PPS = 2e7

@@ -16,7 +16,7 @@ from perftrend.measure.search import Measure
 from perftrend.measure.search.mdr import STRATEGIES
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.trials import passes
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 LOSS_RATIOS = (0.0, 0.005)
 

@@ -12,7 +12,7 @@ from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossR
 
 from perftrend.measure.search import Measure
 from perftrend.measure.search.parameters import Parameters
-from perftrend.model import Interval
+from perftrend.measurement import Interval
 
 _ENDLESS_S = 1e9
 

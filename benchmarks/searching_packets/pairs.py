@@ -15,7 +15,7 @@ from perftrend.measure.search.mdr import DEFAULT_STRATEGY
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.trials import passes
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Interval
+from perftrend.measurement import Interval
 from perftrend.settings import SearchSettings
 
 OURS = perftrend_method(DEFAULT_STRATEGY)

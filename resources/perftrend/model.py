@@ -1,4 +1,4 @@
-"""The common data types: trials, results, runs, traces, groups, changes and verdicts.
+"""The common data types: results, runs, traces, groups, changes and verdicts.
 
 Frozen dataclasses with units in their names. Rates are the sum of both directions in packets per second.
 Times are in seconds, and moments in UTC. ``invalid`` is the reason why data is not valid, or empty.
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend import cycles
-from perftrend.latency import Latency, LoadLatency
 
 Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
@@ -37,92 +36,6 @@ class Better(StrEnum):
 
     HIGHER = "higher"
     LOWER = "lower"
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """Traffic sent at one rate for one duration, and the frames received."""
-
-    rate_pps: float
-    """The intended rate, both directions together."""
-    duration_s: float
-    """The intended duration."""
-    elapsed_s: float
-    """The time spent; shorter than intended if the trial was ended early."""
-    sent: int
-    received: int
-    invalid: str = ""
-    """Why the trial is not valid; empty if it is."""
-    sending_s: float = 0.0
-    """The duration of sending; 0 if the driver does not know it: then the intended duration counts."""
-    sent_each: tuple[int, ...] = ()
-    """The number of frames sent in each direction; empty if the driver does not know it."""
-    received_each: tuple[int, ...] = ()
-    """The number of frames received of those sent in each direction; empty if the driver does not know it."""
-    latency: tuple[Latency, ...] = ()
-    """The latency of each direction; empty if the driver does not measure it."""
-
-    @property
-    def loss_ratio(self) -> float:
-        """The fraction of the sent frames that were not received."""
-        return 1.0 - self.received / self.sent if self.sent else 0.0
-
-    @property
-    def receive_rate_pps(self) -> float:
-        """Received frames over the time of sending: the sample of an MRR test.
-
-        A generator that is slower than intended sends for longer. Divided by the intended duration, the
-        received frames would give a higher rate than any that occurred.
-        """
-        return self.received / (self.sending_s or self.duration_s)
-
-    @property
-    def sent_each_pps(self) -> tuple[float, ...]:
-        """The actual rate, for each direction if that is known, else for both together."""
-        return tuple(sent / (self.sending_s or self.duration_s) for sent in self.sent_each or (self.sent,))
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The bounds of a searched rate: it passed at ``lower`` and failed at ``upper``, in pps."""
-
-    lower: float
-    upper: float
-    invalid: str = ""
-    """Why a bound is not valid: loss at the minimum rate, or the search timed out."""
-
-    @property
-    def relative_width(self) -> float:
-        """The width relative to the upper bound, as defined for MDR."""
-        return (self.upper - self.lower) / self.upper if self.upper else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One trial of a search."""
-
-    trial: Trial
-    reason: str
-    """Why this rate was measured, such as ``lower bound of 0.005 exceeds it``."""
-    intervals: tuple[Interval, ...]
-    """The bounds after the trial, one per loss ratio; empty while none were known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A part of a search with one trial duration and one width goal."""
-
-    name: str
-    """``initial``, ``intermediate 1``, …, ``final``; or ``locate 0.005`` and ``bound 0.005``."""
-    duration_s: float
-    relative_width: float
-    """The width goal relative to the upper bound."""
-    steps: tuple[Step, ...]
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """The trials of this phase, in the order of time."""
-        return tuple(step.trial for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,118 +83,6 @@ class TraceKey:
     def hash(self) -> str:
         """A name that stays the same in every store: 32 hex digits of the JSON's SHA-256."""
         return hashlib.sha256(self.json.encode()).hexdigest()[:32]
-
-
-@dataclass(frozen=True, slots=True)
-class CriticalLoad:
-    """The rate whose average loss ratio over a long time is a target, as estimated by a soak test."""
-
-    rate_pps: float
-    target_loss_ratio: float
-    credibility: float
-    """The probability that the critical load is in the interval that is reported with it."""
-    hiccups: int = 0
-    """Trials that lost frames which their rate does not explain; the estimate excludes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldRate:
-    """The loss at one rate that was offered for a long time, in slices."""
-
-    rate_pps: float
-    loss_ratio: float
-    loss_ratio_limit: float
-    """The limit of the average loss ratio, with the confidence, if loss is random."""
-    confidence: float
-    lossy_slices: int
-    bursty: bool = False
-    """Whether loss was in bursts: the average may then exceed the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reconfiguration:
-    """The loss of a trial during which the device was reconfigured."""
-
-    rate_pps: float
-    changes: Mapping[str, str] = field(hash=False)
-    """The options of the device that were changed, with their new values."""
-    duration_s: float
-    """How long the device took to change them."""
-    lost: int
-    """The number of frames that were lost in the whole trial."""
-    baseline_lost: int
-    """The number of frames that were lost in the same trial without reconfiguration."""
-
-    @property
-    def lost_s(self) -> float:
-        """The time without service: how long the lost frames were sent."""
-        return self.lost / self.rate_pps
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """The measurement of one test: the contents of its message, for users and for programs."""
-
-    kind: str
-    """``mrr``, ``ndrpdr`` (several loss ratios in one search), ``binary`` (one loss ratio), ``soak`` (the
-    critical load), ``hold`` (one rate for a long time) or ``reconf`` (a reconfiguration under traffic)."""
-    testbed: str
-    frame: str
-    """``64B`` or another length, ``IMIX``, or a pattern such as ``64x7+570x4+1518x1``."""
-    frame_bytes: float
-    """Average length of a frame with its checksum; 20 bytes are added for the bandwidth."""
-    started: datetime
-    finished: datetime
-    samples: tuple[float, ...] = ()
-    """MRR: the receive rate of each trial, in pps; a hold: that of each slice."""
-    intervals: Mapping[str, Interval] = field(default_factory=dict, hash=False)
-    """Searches: ``{"ndr": …, "pdr": …}``; a soak: ``{"soak": …}``, which contains the critical load; a
-    reconfiguration: ``{"ndr": …}``, which its rate is derived from."""
-    trials: tuple[Trial, ...] = ()
-    """Every trial, in the order of time, including those that were repeated."""
-    loss_ratios: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """Searches: the accepted loss ratio of each of the intervals, ``{"ndr": 0.0, "pdr": 0.005}``, ascending.
-    Further PDRs are named after their loss ratio: ``pdr_0.01``."""
-    phases: tuple[Phase, ...] = ()
-    """The course of an MDR search. The trials of its steps are those in ``trials``, and their
-    intervals are in the order of ``loss_ratios``."""
-    strategy: str = ""
-    """The strategy of a search for NDR and PDR: ``predictive``, ``mdr`` or ``binary``."""
-    conditional_throughput_pps: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """A search whose bounds are decided by several trials: the throughput at each lower bound."""
-    mrr_pps: float = 0.0
-    """Searches: the receive rate at the highest rate, with which the search begins; 0 if not known."""
-    latency: Mapping[str, LoadLatency] = field(default_factory=dict, hash=False)
-    """A search for NDR and PDR: the latency by metric; empty if the generator does not measure it."""
-    cycles_per_packet: Mapping[str, float] = field(default_factory=dict, hash=False)
-    """The CPU cycles per packet of each part of the device at PDR, at the rate of a search for one rate, or
-    at the highest rate of MRR; empty if the device does not count them."""
-    critical_load: CriticalLoad | None = None
-    """A soak: its estimate."""
-    held: HeldRate | None = None
-    """A hold: the loss at the rate."""
-    reconfiguration: Reconfiguration | None = None
-    """A reconfiguration: its loss; None if there was none, as NDR was not found."""
-    counters: str = ""
-    """File with the counters that were collected, relative to the archive."""
-    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """The versions of the device and of the generator: ``{"device": "<commit>", "generator": …}``."""
-    invalid: str = ""
-    """Why the result is not valid; empty if it is."""
-    simulated: bool = False
-
-    @property
-    def rates(self) -> dict[str, tuple[float, ...]]:
-        """The samples of each trace that the test belongs to, in pps, by metric.
-
-        For a search that is the lower bound; for a soak, the critical load. A reconfiguration has none.
-        """
-        if self.kind == "reconf":
-            return {}
-        sampled = {self.kind: self.samples} if self.samples else {}
-        found = {name: (interval.lower,) for name, interval in self.intervals.items()}
-        estimated = {self.kind: (self.critical_load.rate_pps,)} if self.critical_load else {}
-        return {**sampled, **found, **estimated}
 
 
 class Status(StrEnum):

@@ -24,7 +24,7 @@ from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 from tests.integration.quiet import interference
 from tests.integration.servers import lab as labs
 

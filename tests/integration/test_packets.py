@@ -21,7 +21,7 @@ from perftrend.measure.specification import DriverFile, NodeFile
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import run
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 from tests.integration.quiet import interference
 
 pytestmark = pytest.mark.packets

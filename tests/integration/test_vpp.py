@@ -24,7 +24,7 @@ from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trial_validity import TrustedTrials, two_cores
 from perftrend.measure.vpp.driver import VppDevice
 from perftrend.measure.wiring import VethPairs
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 from tests.doubles import vpp as double
 from tests.integration.quiet import interference
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.latency import Latency, LoadLatency
-from perftrend.model import (
+from perftrend.measurement import (
     CriticalLoad,
     HeldRate,
     Interval,

@@ -22,7 +22,8 @@ from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
 from perftrend.latency import LATENCY_LOADS
-from perftrend.model import NOT_SUPPORTED, Better, Measurement, Result, Status, TraceKey
+from perftrend.measurement import Measurement
+from perftrend.model import NOT_SUPPORTED, Better, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
 NO_PERFORMANCE_TEST = "no performance test"

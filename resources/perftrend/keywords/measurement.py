@@ -23,7 +23,7 @@ from perftrend.keywords.progress import SearchProgress
 from perftrend.keywords.testbed import TestbedKeywords, skip
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import RECONF_S, HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
-from perftrend.model import Measurement
+from perftrend.measurement import Measurement
 
 
 @library(scope="GLOBAL", version=perftrend.__version__, listener="SELF")

@@ -19,7 +19,8 @@ from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import TERMINAL
 from perftrend.measure import search
-from perftrend.model import NOT_SUPPORTED, Interval
+from perftrend.measurement import Interval
+from perftrend.model import NOT_SUPPORTED
 from perftrend.progress import ProgressLine
 from perftrend.text import format_count
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from perftrend.errors import SettingsError, TestbedError, nearest
 from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 Counters = Mapping[str, Any]
 """Names and numbers, nested to any depth; written as JSON."""

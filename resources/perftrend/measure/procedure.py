@@ -1,7 +1,7 @@
 """Procedures of a performance test on an open testbed, with counters.
 
 The device must be started and the traffic selected before. The result is one
-:class:`~perftrend.model.Measurement`, which contains the reason if it is not valid.
+:class:`~perftrend.measurement.Measurement`, which contains the reason if it is not valid.
 
 Source: "Continuous Performance Trending and Analysis", section Performance Trending.
 """
@@ -39,15 +39,7 @@ from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, Searc
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
-from perftrend.model import (
-    CriticalLoad,
-    HeldRate,
-    Interval,
-    Measurement,
-    Phase,
-    Reconfiguration,
-    Trial,
-)
+from perftrend.measurement import CriticalLoad, HeldRate, Interval, Measurement, Phase, Reconfiguration, Trial
 
 _WHOLE_SHARE = 0.9
 """A trial that sent a smaller part of its frames was ended early."""

@@ -30,7 +30,7 @@ from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
 from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import NoWiring
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _RULE_COST = 0.02
 """Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""

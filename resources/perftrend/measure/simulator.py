@@ -15,7 +15,7 @@ import numpy as np
 
 from perftrend.errors import SettingsError, nearest
 from perftrend.measure.simulated_loss import KINDS, KNEES, Stretch, TrialCourse
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _SLOW_MODE = 0.03
 _WORST_HICCUP = 0.01

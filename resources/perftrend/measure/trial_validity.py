@@ -23,7 +23,7 @@ from pathlib import Path
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search.trials import has_ended_early, passes
 from perftrend.measure.trial_hook import TrialHook
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 WIDTH_PART = 0.2
 """Largest deviation of the rate reached from the intended rate, as a fraction of a search's width."""

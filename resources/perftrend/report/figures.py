@@ -9,7 +9,8 @@ from functools import partial
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.model import Measurement, Result
+from perftrend.measurement import Measurement
+from perftrend.model import Result
 from perftrend.report import latency_graph, search_graph
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftrend.measure.search.trials import doubt, passes
-from perftrend.model import Interval, Phase, Step, Trial
+from perftrend.measurement import Interval, Phase, Step, Trial
 from perftrend.report.folder import render
 from perftrend.scale import Scale, ticks
 from perftrend.text import plain

@@ -17,7 +17,8 @@ from perftrend import message
 from perftrend.archive import Unknown, ingest, read_output, store_pending
 from perftrend.archive.ingestion import UNSTORED_MARK, mark_unstored
 from perftrend.errors import ArchiveError, StoreError, UnstorableError
-from perftrend.model import Measurement, Result, Run
+from perftrend.measurement import Measurement
+from perftrend.model import Result, Run
 from perftrend.store import Store
 
 OUTPUT = Path(__file__).parents[2] / "data" / "outputs" / "rf7.xml"

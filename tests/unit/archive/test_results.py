@@ -14,18 +14,8 @@ from perftrend.archive import Output, results
 from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import interpret, of_test
 from perftrend.latency import Latency, LoadLatency
-from perftrend.model import (
-    Better,
-    CriticalLoad,
-    HeldRate,
-    Interval,
-    Measurement,
-    Reconfiguration,
-    Result,
-    Status,
-    TraceKey,
-    Trial,
-)
+from perftrend.measurement import CriticalLoad, HeldRate, Interval, Measurement, Reconfiguration, Trial
+from perftrend.model import Better, Result, Status, TraceKey
 
 TAGS = ["64B", "1C", "DRV_VFIO_PCI", "ethip4-ip4base"]
 

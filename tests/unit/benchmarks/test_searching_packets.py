@@ -13,7 +13,7 @@ from benchmarks.searching_packets.figures import Spread, spread, summary
 from benchmarks.searching_packets.pairs import OURS, Searched, nightly_parameters, searches
 from perftrend.measure import lock, specification
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 CALM = {"critical_pps": "8e6", "jitter": "0"}
 

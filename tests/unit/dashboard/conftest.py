@@ -22,7 +22,8 @@ from perftrend import message
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import Authenticator, Person
 from perftrend.latency import Latency, LoadLatency
-from perftrend.model import Better, Measurement, Result, Run, Status, TraceKey
+from perftrend.measurement import Measurement
+from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.requests import Request, RequestState

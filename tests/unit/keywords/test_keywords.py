@@ -16,7 +16,8 @@ from perftrend.archive import read_output
 from perftrend.execution.selection import select
 from perftrend.keywords.testbed import TestbedKeywords
 from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator
-from perftrend.model import Better, Measurement, Result, Status
+from perftrend.measurement import Measurement
+from perftrend.model import Better, Result, Status
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SUITES = REPOSITORY / "tests" / "suites"

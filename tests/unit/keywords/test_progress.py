@@ -17,7 +17,8 @@ from robot import result, running
 from perftrend import message
 from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress
 from perftrend.measure import search
-from perftrend.model import NOT_SUPPORTED, CriticalLoad, Interval, Measurement, Reconfiguration
+from perftrend.measurement import CriticalLoad, Interval, Measurement, Reconfiguration
+from perftrend.model import NOT_SUPPORTED
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRR = Measurement("mrr", "simulated", "64B", 64, NOON, NOON, samples=(1e6, 2e6))

@@ -16,7 +16,7 @@ from perftrend.measure.procedure import Procedure
 from perftrend.measure.search import TrialProgress
 from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
-from perftrend.model import Measurement, Trial
+from perftrend.measurement import Measurement, Trial
 from perftrend.settings.sections import SearchSettings, TrialSettings
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"

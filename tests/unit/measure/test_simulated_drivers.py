@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Node
 from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator, SimulatedWiring
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 Pair = tuple[SimulatedGenerator, SimulatedDevice]
 HARD = {"jitter": "0", "critical_pps": "1e6"}

@@ -16,7 +16,7 @@ from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import TrustedTrials
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 CORES = sorted(os.sched_getaffinity(0))
 LONG_S = 1e6

@@ -15,7 +15,7 @@ from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
 from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import OVERLOAD, TrustedTrials, off_rate
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 
 class Generator:

@@ -15,21 +15,8 @@ from lxml import html
 from perftrend import message, report
 from perftrend.errors import UsageError
 from perftrend.latency import Latency, LoadLatency
-from perftrend.model import (
-    Better,
-    Change,
-    Direction,
-    Interval,
-    Measurement,
-    Outcome,
-    Phase,
-    Result,
-    Run,
-    Status,
-    Step,
-    Trial,
-    Verdict,
-)
+from perftrend.measurement import Interval, Measurement, Phase, Step, Trial
+from perftrend.model import Better, Change, Direction, Outcome, Result, Run, Status, Verdict
 from perftrend.report import page
 from perftrend.report.folder import NAMES
 from perftrend.text import NOTHING

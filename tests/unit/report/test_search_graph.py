@@ -15,7 +15,7 @@ from lxml import etree, html
 
 from perftrend.measure.search import SearchResult, mdr_search
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Interval, Phase, Step, Trial
+from perftrend.measurement import Interval, Phase, Step, Trial
 from perftrend.report import search_graph
 from perftrend.report.search_graph import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 

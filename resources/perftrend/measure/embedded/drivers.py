@@ -30,7 +30,7 @@ from perftrend.measure.program import replace_earlier
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 from perftrend.sandbox import confine_device
 
 _ANSWER_S = 10.0

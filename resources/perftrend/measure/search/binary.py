@@ -20,7 +20,7 @@ from perftrend.measure.search.parameters import (
     require_width,
 )
 from perftrend.measure.search.trials import Measure, explain_missing_lower_bound, first_doubt, passes, perform
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 _LOWEST_SHARE = 0.05
 """Lower bound of a search, as a fraction of the upper bound, unless the minimum rate is higher."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.measure.search.trials import explain_missing_lower_bound, passes
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 
 @dataclass(frozen=True, slots=True)

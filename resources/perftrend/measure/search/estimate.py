@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 
 from perftrend.measure.search.parameters import Parameters, log_width
 from perftrend.measure.search.trials import has_ended_early, passes
-from perftrend.model import Interval, Phase, Trial
+from perftrend.measurement import Interval, Phase, Trial
 
 _ROUNDING = 1e-6
 

@@ -23,7 +23,7 @@ from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.measure.search.record import OnStep, TrialRecorder
 from perftrend.measure.search.result import SearchResult, Step
 from perftrend.measure.search.trials import Measure, passes
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 
 class RateChoice(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from perftrend.measure.search.parameters import require, require_positive
 from perftrend.measure.search.trials import Measure, first_doubt, perform
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters, PhasePlan
 from perftrend.measure.search.result import Phase, Step, TrialProgress
 from perftrend.measure.search.trials import Measure, perform, within
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 OnStep: TypeAlias = Callable[[TrialProgress], None]
 """A callback that receives the progress of a search after each trial."""

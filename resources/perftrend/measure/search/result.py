@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from perftrend.errors import SettingsError
 from perftrend.measure.search.trials import first_doubt
-from perftrend.model import Interval, Phase, Step, Trial
+from perftrend.measurement import Interval, Phase, Step, Trial
 
 __all__ = ["Phase", "SearchResult", "Step", "TrialProgress"]
 

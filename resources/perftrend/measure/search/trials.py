@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from perftrend.errors import SearchTimeoutError
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 Measure: TypeAlias = Callable[[float, float, float | None], Trial]
 """``measure(rate_pps, duration_s, fail_above)``: send, count, and return the trial.

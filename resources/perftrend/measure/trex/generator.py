@@ -17,7 +17,7 @@ from perftrend.measure.embedded.frames import FrameDirection
 from perftrend.measure.interfaces import Counters, Node, TrafficGenerator, Wiring
 from perftrend.measure.traffic import FrameProfile, TrafficProfile
 from perftrend.measure.trex.streams import PortTraffic, can_measure_latency
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 if TYPE_CHECKING:
     from perftrend.measure.trex.session import PortStatus, TrexSession

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
 from perftrend.measure.search import binary_search, bounds_below
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 
 class Device:

@@ -7,7 +7,7 @@ import pytest
 from perftrend.measure.search.bounds import Bounds
 from perftrend.measure.search.mdr_classic import next_choice
 from perftrend.measure.search.parameters import Parameters, PhasePlan
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 LIMITS = Parameters(
     minimum_pps=1.0,

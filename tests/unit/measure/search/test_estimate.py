@@ -15,7 +15,7 @@ from perftrend.measure.search import TrialProgress, mdr_search
 from perftrend.measure.search.estimate import seconds_left
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Interval, Phase, Step, Trial
+from perftrend.measurement import Interval, Phase, Step, Trial
 
 PARAMETERS = Parameters(
     minimum_pps=1.0,

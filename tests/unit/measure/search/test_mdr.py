@@ -20,7 +20,7 @@ from perftrend.measure.search.parameters import Parameters, log_width
 from perftrend.measure.search.record import TrialRecorder
 from perftrend.measure.search.result import Step
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 MINIMUM, MAXIMUM = 20e3, 29.76e6
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from perftrend.measure.search import mdr_search
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 Bound = tuple[float, float]
 

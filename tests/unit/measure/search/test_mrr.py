@@ -6,7 +6,7 @@ import pytest
 
 from perftrend.errors import SettingsError
 from perftrend.measure.search import MrrResult, measure_mrr
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 
 class Device:

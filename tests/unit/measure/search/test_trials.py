@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SearchTimeoutError
 from perftrend.measure.search.trials import doubt, first_doubt, passes, perform, within
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 
 def counted(sent: int, received: int, invalid: str = "") -> Trial:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.trials import has_ended_early, lost, passes
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 FEWEST_LOST = 5
 """Fewer lost frames provide little information about the loss ratio."""

@@ -17,7 +17,7 @@ from perftrend.measure.search.predictive.evidence import FEWEST_LOST, TrialEvide
 from perftrend.measure.search.predictive.prediction import foretell, line_to_onset
 from perftrend.measure.search.predictive.target import IN_A_ROW, SearchTarget
 from perftrend.measure.search.trials import lost
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _MOST_LOOKS = 16
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 from perftrend.measure.search.predictive.evidence import FEWEST_LOST
 from perftrend.measure.search.trials import has_ended_early, lost
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _ALL = 1.0 - 1e-9
 """Limit of loss ratios in predictions: a trial that receives nothing does not predict a rate."""

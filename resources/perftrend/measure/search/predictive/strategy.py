@@ -24,7 +24,7 @@ from perftrend.measure.search.predictive.target import SearchTarget
 from perftrend.measure.search.record import OnStep, TrialRecorder
 from perftrend.measure.search.result import SearchResult, Step
 from perftrend.measure.search.trials import Measure, explain_missing_lower_bound, passes
-from perftrend.model import Interval, Trial
+from perftrend.measurement import Interval, Trial
 
 _OVERLOADED = 0.1
 """A short trial may end at this loss ratio: it then shows the highest rate that the device forwards."""

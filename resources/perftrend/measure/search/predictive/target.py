@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.predictive.evidence import RateBounds, TrialEvidence
 from perftrend.measure.search.predictive.prediction import LossPoint, loss_curve
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _RESOLUTION = 0.3
 """Trials this close together, in widths, count as made at one rate: their difference is noise."""

@@ -20,7 +20,7 @@ import numpy as np
 from perftrend.measure.search.parameters import require, require_positive
 from perftrend.measure.search.soaking.lossmodel import lost_frames
 from perftrend.measure.search.trials import Measure, first_doubt, perform
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _FEWEST_EXPECTED_PER_SLICE = 1.0
 _BURST_DEVIATIONS = 3.09

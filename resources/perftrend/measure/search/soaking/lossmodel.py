@@ -34,7 +34,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 Array: TypeAlias = NDArray[np.float64]
 

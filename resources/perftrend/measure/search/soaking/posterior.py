@@ -32,7 +32,7 @@ from perftrend.measure.search.soaking.lossmodel import (
     log_outlying,
 )
 from perftrend.measure.search.trials import passes
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _OVERLOAD = 0.01
 _OVERLOAD_TARGETS = 10.0

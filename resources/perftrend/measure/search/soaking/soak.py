@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from perftrend.measure.search.parameters import require, require_positive
 from perftrend.measure.search.soaking.posterior import Posterior
 from perftrend.measure.search.trials import Measure, first_doubt, passes, perform
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 _LOWEST_TARGET = 1e-12
 _FIRST_TRIALS = 2

@@ -6,7 +6,7 @@ import pytest
 
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.predictive.evidence import RateBounds, TrialEvidence
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 FULL_S, SHORT_S = 30.0, 1.0
 

@@ -17,7 +17,7 @@ from perftrend.measure.search.predictive.prediction import (
     line_to_onset,
     loss_curve,
 )
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 KNEES: dict[str, Callable[[float], float]] = {
     "overload": lambda distance: 1.0 - math.exp(-distance),

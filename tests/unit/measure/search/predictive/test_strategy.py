@@ -14,7 +14,7 @@ from perftrend.errors import SearchTimeoutError, SettingsError
 from perftrend.measure.search import Measure, SearchResult, mdr_search
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 C = 12.3e6
 RATIOS = (0.0, 0.005)

@@ -11,7 +11,7 @@ from perftrend.errors import SettingsError
 from perftrend.measure.search import hold
 from perftrend.measure.search.soaking.hold import HoldResult, poisson_upper_limit
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 
 def held(*lost: int, sent: int = 1_000_000) -> HoldResult:

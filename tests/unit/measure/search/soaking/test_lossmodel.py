@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.measure.search.soaking.lossmodel import MODELS, SHAPES, CapacityShape, Devices, log_likelihoods
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=["logistic", "normal", "uniform"])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perftrend.errors import SettingsError
 from perftrend.measure.search import Measure, SoakResult, soak
 from perftrend.measure.simulator import DeviceModel
-from perftrend.model import Trial
+from perftrend.measurement import Trial
 
 CRITICAL_PPS = 1e6
 
