@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure import specification
 from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Device, Node, Wiring
+from perftrend.measure.specification import CableFile, Specification
+from perftrend.measure.ssh import SshWiring
 from perftrend.measure.wiring import Loopback, VethPairs
 
+CHECKOUT = Path(__file__).parents[3]
 STORY: list[str] = []
 
 
@@ -81,3 +88,48 @@ def test_each_device_sees_its_neighbours_as_the_generator() -> None:
         (link.generator.interface, link.device.interface) for link in wiring.hops["dut"]
     ]
     assert ["02:00:00:00:0d:02", "02:00:00:00:0a:01"] == [link.next_hop for link in wiring.hops["dut2"]]
+
+
+def test_example_of_a_chain_leads_through_both_devices() -> None:
+    spec = specification.load("3n-trex", CHECKOUT / "docs" / "examples")
+
+    nodes = {name: Node(options=spec.options(name, 0)) for name in ("tg", *spec.devices)}
+    wiring = SshWiring(nodes, [each.link() for each in spec.links])
+
+    first, second = wiring.hops["dut"], wiring.hops["dut2"]
+    assert ("dut", "dut2") == spec.devices
+    assert ["3c:fd:fe:00:01:01", "3c:fd:fe:00:02:02"] == [link.device.mac for link in wiring.links]
+    assert ["3c:fd:fe:00:00:01", "3c:fd:fe:00:02:01"] == [link.next_hop for link in first]
+    assert ["3c:fd:fe:00:01:02", "3c:fd:fe:00:00:02"] == [link.next_hop for link in second]
+    assert ["0000:5e:00.0", "0000:5e:00.1"] == [link.device.pci for link in second]
+
+
+@pytest.mark.parametrize(("changes", "reason"), [
+    ({"nodes": {"tg": {}, "dut": {}, "dut3": {}}}, "node dut3 needs the node before it"),
+    ({"links": [("tg", "dut"), ("tg", "dut2")]}, "in this order, tg-dut, dut-dut2, dut2-tg"),
+    ({"links": [("dut", "dut2"), ("tg", "dut"), ("tg", "dut2")]}, "in this order, tg-dut, dut-dut2, dut2-tg"),
+    ({"nodes": {"tg": {}, "dut": {}}, "links": [("tg", "dut2")]}, "link 1 leads to a node that is not"),
+    ({"links": [("tg", "dut"), ("tg", "dut", "dut2")]}, "give the ports of two nodes"),
+])  # fmt: skip
+def test_links_that_are_no_chain_are_refused(changes: dict[str, Any], reason: str) -> None:
+    nodes = changes.get("nodes", {"tg": {}, "dut": {}, "dut2": {}})
+    mac = {"mac": "02:00:00:00:00:01"}
+    links = [dict.fromkeys(ends, mac) for ends in changes.get("links", [])]
+    with pytest.raises(ValidationError, match=reason):
+        Specification.model_validate(
+            {
+                "name": "ours",
+                "description": "",
+                "nodes": nodes,
+                "links": links,
+                "generator": {"driver": "trex"},
+                "device": {"driver": "testpmd"},
+                "link": {"pps": 1},
+                "driver_tag": "X",
+            }
+        )
+
+
+def test_link_between_devices_needs_addresses() -> None:
+    with pytest.raises(ValidationError, match="needs the mac of both ports"):
+        CableFile.model_validate({"dut": {"mac": "02:00:00:00:00:01"}, "dut2": {}})
