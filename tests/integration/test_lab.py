@@ -95,6 +95,26 @@ def test_testpmd_forwards_on_another_machine(lab: Lab, require: Callable[[object
     until(lambda: not lab.processes("dut") | lab.processes("tg"))
 
 
+@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+def test_frames_pass_a_chain_of_machines(
+    tmp_path: Path, require: Callable[[object, str], None], forwarding: str
+) -> None:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path, ["tg", "dut", "dut2"]) as lab:
+        with make_testbed(lab) as testbed:
+            testbed.start_device({"forwarding": forwarding})
+            testbed.use("64B")
+            trial = testbed.trials.measure(2_000, 0.5, 0.9)
+
+            assert 1000 == trial.sent
+            assert 0 < trial.received <= 1000
+            assert {"tg", "dut", "dut2"} == set(testbed.counters()["interfaces"])
+            lab.kill("dut2")
+            with pytest.raises(TestbedError, match="dut2: device has ended"):
+                testbed.trials.measure(2_000, 0.5, 0.9)
+        until(lambda: not any(map(lab.processes, ("tg", "dut", "dut2"))))
+
+
 def test_commands_run_on_their_node_word_by_word(lab: Lab) -> None:
     with opened(wiring_of(lab)) as wiring:
         assert "$(reboot); '*'\n" == run(wiring.at_device(["echo", "$(reboot); '*'"]))

@@ -1,6 +1,6 @@
-"""A lab in a box: a generator's and a device's machine as two network namespaces, each with a real sshd.
+"""A lab in a box: the machines of a generator and of devices as network namespaces, each with a real sshd.
 
-The job reaches them by management links only. Two veth pairs between them are the links of the testbed.
+The job reaches them by management links only. Veth pairs between them are the links of the testbed.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perftrend.measure.embedded import frames
-from perftrend.measure.wiring import Namespace, run
+from perftrend.measure.interfaces import Link, Node
+from perftrend.measure.wiring import Namespace, VethPairs, run
 
 READY_S = 60.0
 PORT = 22
-NODES = {"tg": 1, "dut": 2}
+NODES = ("tg", "dut")
 
 
 @dataclass
@@ -45,14 +45,17 @@ class Lab:
         return {
             "name": "lab",
             "description": "a lab in a box",
-            "nodes": {name: {"options": {"host": name}} for name in NODES},
+            "nodes": {name: {"options": {"host": name}} for name in self.namespaces},
             "wiring": {"driver": "ssh", "options": {"ssh_config": str(self.config)}},
             "links": [
                 {
-                    "tg": {"interface": f"tg{n}", "mac": frames.generator_mac(n).hex(":")},
-                    "dut": {"interface": f"d{n}", "mac": frames.device_mac(n).hex(":")},
+                    node: {"interface": port.interface, "mac": port.mac}
+                    for node, port in (
+                        (link.generator_node, link.generator),
+                        (link.device_node, link.device),
+                    )
                 }
-                for n in range(2)
+                for link in _links(list(self.namespaces))
             ],
             "generator": {"driver": "embedded"},
             "device": {"driver": "embedded"},
@@ -134,22 +137,25 @@ def lacking() -> str:
 
 
 @contextlib.contextmanager
-def built(folder: Path) -> Iterator[Lab]:
-    """Build a lab, whose files are in a folder."""
+def built(folder: Path, nodes: Sequence[str] = NODES) -> Iterator[Lab]:
+    """Build a lab, whose files are in a folder.
+
+    :param nodes: the generator's, and those of the devices in the order of their chain.
+    """
     Path("/run/sshd").mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         namespaces = {}
-        for node in NODES:
+        for node in nodes:
             namespaces[node] = Namespace(user=False)
             stack.callback(namespaces[node].close)
-        hosts = {node: f"198.51.100.{4 * number + 2}" for node, number in NODES.items()}
-        for node, number in NODES.items():
+        hosts = {node: f"198.51.100.{4 * number + 2}" for number, node in enumerate(nodes, 1)}
+        for number, node in enumerate(nodes, 1):
             _link_management(node, number, namespaces[node])
             stack.callback(run, ["sh", "-c", f"ip link delete {_management(node)} || true"])
         _link_testbed(namespaces)
         lab = Lab(folder, namespaces, {}, hosts)
         _write_configuration(lab)
-        for node in NODES:
+        for node in nodes:
             lab.start_server(node)
         try:
             yield lab
@@ -173,27 +179,34 @@ def _link_management(node: str, number: int, namespace: Namespace) -> None:
         namespace.run("ip", "link", "set", interface, "up")
 
 
+def _links(nodes: Sequence[str]) -> Sequence[Link]:
+    """Return the links of a testbed in the order of its chain."""
+    wiring = VethPairs({name: Node() for name in nodes})
+    hops = list(wiring.hops.values())
+    return [hops[0][0], *(hop[1] for hop in hops)] if hops else wiring.links
+
+
 def _link_testbed(namespaces: dict[str, Namespace]) -> None:
-    generator, device = namespaces["tg"], namespaces["dut"]
-    for namespace in (generator, device):
+    for namespace in namespaces.values():
         namespace.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-    for n in range(2):
-        generator.run(
-            "ip", "link", "add", f"tg{n}", "address", frames.generator_mac(n).hex(":"), "type", "veth",
-            "peer", "name", f"d{n}", "address", frames.device_mac(n).hex(":"), "netns", str(device.pid),
+    for link in _links(list(namespaces)):
+        near, far = namespaces[link.generator_node], namespaces[link.device_node]
+        near.run(
+            "ip", "link", "add", link.generator.interface, "address", link.generator.mac, "type", "veth",
+            "peer", "name", link.device.interface, "address", link.device.mac, "netns", str(far.pid),
         )  # fmt: skip
-        generator.run("ip", "link", "set", f"tg{n}", "arp", "off", "up")
-        device.run("ip", "link", "set", f"d{n}", "arp", "off", "up")
+        near.run("ip", "link", "set", link.generator.interface, "arp", "off", "up")
+        far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
 
 def _write_configuration(lab: Lab) -> None:
     folder, user = lab.folder, getpass.getuser()
-    for name in ("client", *NODES):
+    for name in ("client", *lab.namespaces):
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / f"key_{name}")])
-    known = [f"{lab.hosts[node]} {(folder / f'key_{node}.pub').read_text()}" for node in NODES]
+    known = [f"{lab.hosts[node]} {(folder / f'key_{node}.pub').read_text()}" for node in lab.namespaces]
     (folder / "known_hosts").write_text("".join(known))
     blocks = []
-    for node in NODES:
+    for node in lab.namespaces:
         (folder / f"sshd_{node}").write_text(
             f"Port {PORT}\nListenAddress {lab.hosts[node]}\nHostKey {folder}/key_{node}\n"
             f"AuthorizedKeysFile {folder}/key_client.pub\nUsePAM no\nStrictModes no\nPidFile none\n"
