@@ -13,35 +13,27 @@ Test Tags        MRR    eth-l2bdbasemaclrn
 64b-1c-eth-l2bdbasemaclrn-mrr
     [Tags]    64B    1C
     64B    cores=1    forwarding=l2
-
 64b-2c-eth-l2bdbasemaclrn-mrr
     [Tags]    64B    2C
     64B    cores=2    forwarding=l2
-
 64b-4c-eth-l2bdbasemaclrn-mrr
     [Tags]    64B    4C
     64B    cores=4    forwarding=l2
-
 1518b-1c-eth-l2bdbasemaclrn-mrr
     [Tags]    1518B    1C
     1518B    cores=1    forwarding=l2
-
 1518b-2c-eth-l2bdbasemaclrn-mrr
     [Tags]    1518B    2C
     1518B    cores=2    forwarding=l2
-
 1518b-4c-eth-l2bdbasemaclrn-mrr
     [Tags]    1518B    4C
     1518B    cores=4    forwarding=l2
-
 imix-1c-eth-l2bdbasemaclrn-mrr
     [Tags]    IMIX    1C
     IMIX    cores=1    forwarding=l2
-
 imix-2c-eth-l2bdbasemaclrn-mrr
     [Tags]    IMIX    2C
     IMIX    cores=2    forwarding=l2
-
 imix-4c-eth-l2bdbasemaclrn-mrr
     [Tags]    IMIX    4C
     IMIX    cores=4    forwarding=l2

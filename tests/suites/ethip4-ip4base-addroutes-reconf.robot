@@ -13,11 +13,9 @@ Test Tags        RECONF    1C    ethip4-ip4base-addroutes
 64b-1c-ethip4-ip4base-addroutes-reconf
     [Tags]    64B
     64B    cores=1    routes=10000    forwarding=ip4    acl_rules=0
-
 1518b-1c-ethip4-ip4base-addroutes-reconf
     [Tags]    1518B
     1518B    cores=1    routes=10000    forwarding=ip4    acl_rules=0
-
 imix-1c-ethip4-ip4base-addroutes-reconf
     [Tags]    IMIX
     IMIX    cores=1    routes=10000    forwarding=ip4    acl_rules=0

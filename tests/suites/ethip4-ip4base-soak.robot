@@ -13,35 +13,27 @@ Test Tags        SOAK    ethip4-ip4base
 64b-1c-ethip4-ip4base-soak
     [Tags]    64B    1C
     64B    cores=1    forwarding=ip4    acl_rules=0
-
 64b-2c-ethip4-ip4base-soak
     [Tags]    64B    2C
     64B    cores=2    forwarding=ip4    acl_rules=0
-
 64b-4c-ethip4-ip4base-soak
     [Tags]    64B    4C
     64B    cores=4    forwarding=ip4    acl_rules=0
-
 1518b-1c-ethip4-ip4base-soak
     [Tags]    1518B    1C
     1518B    cores=1    forwarding=ip4    acl_rules=0
-
 1518b-2c-ethip4-ip4base-soak
     [Tags]    1518B    2C
     1518B    cores=2    forwarding=ip4    acl_rules=0
-
 1518b-4c-ethip4-ip4base-soak
     [Tags]    1518B    4C
     1518B    cores=4    forwarding=ip4    acl_rules=0
-
 imix-1c-ethip4-ip4base-soak
     [Tags]    IMIX    1C
     IMIX    cores=1    forwarding=ip4    acl_rules=0
-
 imix-2c-ethip4-ip4base-soak
     [Tags]    IMIX    2C
     IMIX    cores=2    forwarding=ip4    acl_rules=0
-
 imix-4c-ethip4-ip4base-soak
     [Tags]    IMIX    4C
     IMIX    cores=4    forwarding=ip4    acl_rules=0
