@@ -22,7 +22,6 @@ Address = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
 IP4_NETWORKS = tuple(IPv4Network((first, 16)) for first in frames.NETWORKS)
-IP6_NETWORKS = (IPv6Network("2001:db8:a::/48"), IPv6Network("2001:db8:14::/48"))
 _MORE_IP4_NETWORKS = tuple(IPv4Network((first, 8)) for first in frames.MORE_NETWORKS)
 """For the routes to single addresses that a network of the traffic has no room for."""
 _BATCH = 250_000
@@ -130,7 +129,7 @@ def _route(api: VppApi, links: Sequence[Link], indexes: Sequence[int], options: 
         if version == 6:  # noqa: PLR2004
             # Router advertisements would be counted as frames that the generator has not sent.
             api.call("sw_interface_ip6nd_ra_config", sw_if_index=index, suppress=1)
-        networks: Sequence[Network] = IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
+        networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
         _add_consecutive_routes(api, networks[number], 1, _via(host, number, link))
     add_routes(api, links, version, range(options.routes))
 
@@ -174,7 +173,7 @@ def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Networ
 
     The addresses of the traffic come first.
     """
-    networks: Sequence[Network] = IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
+    networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
     within = networks[number].num_addresses
     yield from _batches(networks[number], range(routes.start, min(routes.stop, within)))
     yield from _batches(
