@@ -150,20 +150,11 @@ class VethPairs(Wiring):
             # No interface may send frames of its own: every frame that is counted was sent by a trial.
             _set(namespace, "net/ipv6/conf/default/disable_ipv6", "1")
         for link in self._chain:
-            self._connect(link)
+            connect(link, self._namespaces)
         for node in self._nodes[1:]:
             # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a
             # user-space device and by the kernel.
             _set(self._namespaces[node], "net/ipv4/ip_forward", "0")
-
-    def _connect(self, link: Link) -> None:
-        near, far = self._namespaces[link.generator_node], self._namespaces[link.device_node]
-        near.run(
-            "ip", "link", "add", link.generator.interface, "address", link.generator.mac, "type", "veth",
-            "peer", "name", link.device.interface, "address", link.device.mac, "netns", str(far.pid),
-        )  # fmt: skip
-        near.run("ip", "link", "set", link.generator.interface, "arp", "off", "up")
-        far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
     @override
     def close(self) -> None:
@@ -181,6 +172,17 @@ class VethPairs(Wiring):
     @override
     def at_node(self, node: str, command: Sequence[str]) -> list[str]:
         return self._namespaces[node].command(command)
+
+
+def connect(link: Link, namespaces: Mapping[str, Namespace]) -> None:
+    """Make a link of a veth pair between the namespaces of its nodes."""
+    near, far = namespaces[link.generator_node], namespaces[link.device_node]
+    near.run(
+        "ip", "link", "add", link.generator.interface, "address", link.generator.mac, "type", "veth",
+        "peer", "name", link.device.interface, "address", link.device.mac, "netns", str(far.pid),
+    )  # fmt: skip
+    near.run("ip", "link", "set", link.generator.interface, "arp", "off", "up")
+    far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
 
 def _chain(devices: Sequence[str]) -> list[Link]:

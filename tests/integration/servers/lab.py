@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perftrend.measure.interfaces import Link, Node
-from perftrend.measure.wiring import Namespace, VethPairs, run
+from perftrend.measure.wiring import Namespace, VethPairs, connect, run
 
 READY_S = 60.0
 PORT = 22
@@ -190,13 +190,7 @@ def _link_testbed(namespaces: dict[str, Namespace]) -> None:
     for namespace in namespaces.values():
         namespace.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
     for link in _links(list(namespaces)):
-        near, far = namespaces[link.generator_node], namespaces[link.device_node]
-        near.run(
-            "ip", "link", "add", link.generator.interface, "address", link.generator.mac, "type", "veth",
-            "peer", "name", link.device.interface, "address", link.device.mac, "netns", str(far.pid),
-        )  # fmt: skip
-        near.run("ip", "link", "set", link.generator.interface, "arp", "off", "up")
-        far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
+        connect(link, namespaces)
 
 
 def _write_configuration(lab: Lab) -> None:
