@@ -21,6 +21,8 @@ _OF_A_BUILD = re.compile(r"(.*/job/[^?#]*/\d+)(/artifact/.*)?")
 _OUTPUT = re.compile(r"/output\.(?:xml|json)(?:\.gz|\.xz|\.bz2|\.zst)?\Z")
 _NO_FOLDER = re.compile(r"^\.+|[^\w.-]+")
 
+EXPLORE = "/explore"
+"""The path of Explore."""
 MOST_IDS = 50
 """Maximum number of traces in one address; use a shortcut for more."""
 
@@ -40,7 +42,7 @@ def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -
     :param shortcut: id of a shortcut; empty: none.
     """
     chosen = [("testbed", testbed), *(("id", each) for each in ids), ("shortcut", shortcut)]
-    return f"/?{urlencode([pair for pair in chosen if pair[1]])}"
+    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
 
 
 def of_run(run: Run, settings: Settings) -> Mapping[str, str]:

@@ -184,7 +184,7 @@ def _slug(outcome: Outcome) -> str:
 def _explore_url(key: TraceKey, dashboard: str) -> str:
     """Return the URL of a trace in the dashboard."""
     chosen = [(name if name == "testbed" else f"p.{name}", value) for name, value in key.parameters]
-    return f"{dashboard}/?{urlencode(chosen)}"
+    return f"{dashboard}/explore?{urlencode(chosen)}"
 
 
 def _value(value: float, unit: str) -> str:

@@ -92,12 +92,17 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "No test was analysed"
     counts = Counter(verdict.outcome for verdict in verdicts)
-    parts = [_format_outcomes(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
     tests = len({_identity(verdict) for verdict in verdicts})
     whole = format_count(tests, "test")
     if tests != len(verdicts):
         whole = f"{len(verdicts)} results in {whole}"
-    return f"{', '.join(parts)} of {whole}"
+    return f"{describe_outcomes(counts)} of {whole}"
+
+
+def describe_outcomes(counts: Mapping[Outcome, int]) -> str:
+    """Return the number of results by outcome as text: ``1 regression, 21 normal, 1 failed``."""
+    numbers = ((counts.get(outcome, 0), outcome) for outcome in _SENTENCE_ORDER)
+    return ", ".join(_format_outcomes(count, outcome) for count, outcome in numbers if count)
 
 
 def passes(verdicts: Iterable[Verdict]) -> bool:

@@ -130,7 +130,7 @@ def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> Cluster
 
 def explore_link(site: AppContext, cluster: StoredCluster) -> str:
     """Return the address of a plot of the first 20 traces of a cluster, or of as many as it can contain."""
-    link = f"/?{urlencode({'testbed': cluster.testbed})}"
+    link = links.of_plot(testbed=cluster.testbed)
     for name in ids_of(site, [name for name, _ in cluster.summary["members"]]):
         more = f"{link}&{urlencode({'id': name})}"
         if len(more) > _LONGEST_ADDRESS:

@@ -46,7 +46,7 @@ _LEAST_SPAN = 1e-9
 def item_views(site: AppContext, items: Sequence[Item]) -> list[ItemView]:
     """Return the views of items, with the names of the traces that changed most."""
     now = site.catalog.now()
-    return [ItemView.of(item, _name(now, item.trace)) for item in items]
+    return [ItemView.of(item, name_of_trace(now, item.trace)) for item in items]
 
 
 def hashes(site: AppContext, query: str) -> list[str] | None:
@@ -100,7 +100,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
     subject = store.activity.newest(_MOST_ENTRIES, item.subject)
     old, new = item.span.last_good_revision, item.span.first_changed_revision
     return ItemDetail(
-        item=ItemView.of(item, _name(now, item.trace)),
+        item=ItemView.of(item, name_of_trace(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
         beside=_find_related(site, item),
         commits=_commits(site, item),
@@ -182,7 +182,7 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
     low, high = finding.relative_interval or (None, None)
     return TraceView(
         hash=finding.trace,
-        name=_name(now, finding.trace),
+        name=name_of_trace(now, finding.trace),
         parameters=trace.key.as_dict() if trace else {},
         unit=trace.unit if trace else "",
         before=finding.before,
@@ -197,7 +197,8 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
     )
 
 
-def _name(now: Traces, trace: str) -> str:
+def name_of_trace(now: Traces, trace: str) -> str:
+    """Return the display name of a trace by its hash; empty if the store no longer has it."""
     found = now.by_hash.get(trace)
     return plain(name_of(found.key)) if found else ""
 
