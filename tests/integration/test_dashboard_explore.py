@@ -170,7 +170,7 @@ def test_drag_zooms_until_something_else_is_shown_or_a_button_shows_all(page: Pa
     expect(page.locator("#whole")).to_be_hidden()
     zoomed = zoom_in(page)
     page.locator("#show").select_option("norm")
-    expect(page).to_have_url(re.compile(r"/\?testbed=2n-clx&q=metric%3Dmrr&show=norm&x=[0-9.]+$"))
+    expect(page).to_have_url(re.compile(r"/explore\?testbed=2n-clx&q=metric%3Dmrr&show=norm&x=[0-9.]+$"))
     expect(page.locator("#plot .ytitle")).to_contain_text("standard deviations")
 
     # The time stays, and the heights are those of other values.
@@ -187,7 +187,7 @@ def test_what_is_seen_is_in_the_address(page: Page) -> None:
     steps = page.evaluate("history.length")
     zoomed = zoom_in(page)
 
-    expect(page).to_have_url(re.compile(r"/\?q=metric%3Dmrr&x=[0-9.]+&y=[0-9.]+\+Mpps$"))
+    expect(page).to_have_url(re.compile(r"/explore\?q=metric%3Dmrr&x=[0-9.]+&y=[0-9.]+\+Mpps$"))
     assert page.evaluate("history.length") == steps
     page.reload()
     drawn(page, 3)
@@ -209,7 +209,7 @@ def test_links_and_short_addresses_have_what_is_seen(browser: Browser, dashboard
         expect(page.locator("#panel-title")).to_be_visible()
         expect(page).to_have_url(re.compile(re.escape(f"&{seen}&at=")))
         page.keyboard.press("-")
-        expect(page).to_have_url(re.compile(r"/\?scale=1&q=metric%3Dmrr&at="))
+        expect(page).to_have_url(re.compile(r"/explore\?scale=1&q=metric%3Dmrr&at="))
         expect(page.locator("#whole")).to_be_hidden()
         page.goto(short)
         drawn(page, 3)
@@ -226,7 +226,7 @@ def test_double_click_shows_all_although_the_address_had_less(page: Page) -> Non
     expect(page.locator("#whole")).to_be_visible()
     page.locator("#plot .nsewdrag").dblclick()
 
-    expect(page).to_have_url(re.compile(r"/\?q=metric(=|%3D)mrr$"))
+    expect(page).to_have_url(re.compile(r"/explore\?q=metric(=|%3D)mrr$"))
     expect(page.locator("#whole")).to_be_hidden()
     (first, last), (low, high) = ranges(page)
     assert first < 0
