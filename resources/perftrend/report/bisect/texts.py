@@ -26,8 +26,13 @@ def sentence(report: BisectReport) -> str:
 def culprit_sentence(report: BisectReport, culprit: Culprit) -> str:
     """Return the same for the change of a single culprit commit."""
     marked = "SIMULATED: " if report.subject.simulated else ""
-    done = f"{_done(report, culprit)}{_sure(culprit)}"
+    done = deed(report, culprit)
     return f"{marked}This change, as commit {culprit.commits[0][:HASH]}, {done}."
+
+
+def deed(report: BisectReport, culprit: Culprit) -> str:
+    """Return what a change did, with its probability: ``made 1 of 2 tests slower…``."""
+    return f"{_done(report, culprit)}{_sure(culprit)}"
 
 
 def commit(report: BisectReport, name: str) -> str:
