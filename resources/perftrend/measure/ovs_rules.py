@@ -13,7 +13,7 @@ from pathlib import Path
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import DEFAULT_FLOWS
+from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
@@ -45,9 +45,10 @@ def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str
 
 
 def _tag(options: Mapping[str, str]) -> str:
-    """Return the match of the VLAN; empty if there is none."""
+    """Return the match of the VLAN; empty if there is none, as in a tunnel."""
     vlan = options.get("vlan", "0")
-    return f"dl_vlan={vlan}," if vlan != "0" else ""
+    has_tag = vlan != "0" and options.get("tunnel", TUNNELS[0]) == TUNNELS[0]
+    return f"dl_vlan={vlan}," if has_tag else ""
 
 
 def _send(links: Sequence[Link], number: int) -> str:
