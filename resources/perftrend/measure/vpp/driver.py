@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from typing_extensions import override
@@ -51,8 +52,7 @@ class VppDevice(Device):
         self._program: Program | None = None
         self._api: VppApi | None = None
         self._folder = ""
-        self._version_of_ip = 4
-        self._routes = 0
+        self._options: VppOptions | None = None
 
     @override
     def unusable(self) -> str:
@@ -99,8 +99,7 @@ class VppDevice(Device):
             )
         self.version = f"vpp {api.call('show_version')['version']}"
         configure(api, self._wiring.links, options)
-        self._version_of_ip = 6 if options.forwarding == "ip6" else 4
-        self._routes = options.routes
+        self._options = options
         api.command("clear runtime")
 
     def _read_definitions(self, folder: str) -> str:
@@ -142,11 +141,11 @@ class VppDevice(Device):
 
     @override
     def reconfigure(self, options: Mapping[str, str]) -> None:
-        if self._api is None:
+        if self._api is None or self._options is None:
             raise TestbedError("vpp is not running")
         routes = int(options["routes"])
-        add_routes(self._api, self._wiring.links, self._version_of_ip, range(self._routes, routes))
-        self._routes = routes
+        add_routes(self._api, self._wiring.links, self._options, range(self._options.routes, routes))
+        self._options = replace(self._options, routes=routes)
 
     @override
     def verify_running(self) -> None:
