@@ -23,7 +23,16 @@ from typing_extensions import override
 from perftrend import cycles, errors
 from perftrend.measure import ovs_tunnels
 from perftrend.measure.embedded import frames
-from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
+from perftrend.measure.interfaces import (
+    Counters,
+    Device,
+    DeviceAbilities,
+    Node,
+    Port,
+    Wiring,
+    added_routes,
+    check_options,
+)
 from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
 from perftrend.measure.traffic import FORWARDINGS, TUNNELS
@@ -106,8 +115,6 @@ class OvsDevice(Device):
         self._node = node
         self._program: Program | None = None
         self._folder = ""
-        self._options: Mapping[str, str] = {}
-        self._routes = 0
         self._threads: Sequence[int] = ()
 
     @override
@@ -141,7 +148,6 @@ class OvsDevice(Device):
         if reason := self.unusable():
             raise errors.TestbedError(reason)
         self.stop()
-        self._options = options
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
         tunnel = _tunnel(options)
@@ -155,7 +161,7 @@ class OvsDevice(Device):
             self._add_rules(_BRIDGE, rules(self._wiring.links, options))
             if tunnel:
                 self._end_tunnels(options)
-            self._add_routes(options)
+            self._add_routes(added_routes({}, options), options)
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -177,16 +183,14 @@ class OvsDevice(Device):
         self._run("ovs-ofctl", "add-flows", self._socket(bridge), "-", text="\n".join(lines))
 
     @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._add_routes({**self._options, **options})
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        self._add_routes(added_routes(before, after), after)
 
-    def _add_routes(self, options: Mapping[str, str]) -> None:
-        """Add routes until there are so many."""
-        count = int(options.get("routes", "0"))
-        lines = (route(self._wiring.links, number, options) for number in range(self._routes, count))
-        command = ["ovs-ofctl", "add-flows", self._socket(_BRIDGE), "-"]
-        run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
-        self._routes = count
+    def _add_routes(self, numbers: range, options: Mapping[str, str]) -> None:
+        if numbers:
+            lines = (route(self._wiring.links, number, options) for number in numbers)
+            command = ["ovs-ofctl", "add-flows", self._socket(_BRIDGE), "-"]
+            run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
 
     def _add_flows(self, path: str) -> None:
         """Add the rules of a file: all or, with a SettingsError, none."""
@@ -227,7 +231,6 @@ class OvsDevice(Device):
         if self._program:
             self._program.close()
             self._program = None
-            self._routes = 0
             self._threads = ()
 
     @override

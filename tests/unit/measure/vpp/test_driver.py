@@ -163,8 +163,9 @@ def test_ports_are_bridged(
 
 
 def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) -> None:
-    device.start(installed.options(forwarding="ip6", vlan="100", acl_rules="1"))
-    device.reconfigure({"routes": "1"})
+    options = installed.options(forwarding="ip6", vlan="100", acl_rules="1")
+    device.start(options)
+    device.reconfigure(options, {**options, "routes": "1"})
 
     requests = installed.requests
     assert ["vlan host-d0.100", "vlan host-d1.100"] == [line for line in requests if "vlan" in line]
@@ -264,10 +265,11 @@ def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevic
 def test_running_device_gets_only_the_routes_that_it_lacks(
     installed: Installed, device: VppDevice, forwarding: str, first: str, second: str
 ) -> None:
-    device.start(installed.options(routes="2", forwarding=forwarding))
+    options = installed.options(routes="2", forwarding=forwarding)
+    device.start(options)
     started = len(installed.requests)
 
-    device.reconfigure({"routes": "5"})
+    device.reconfigure(options, {**options, "routes": "5"})
 
     routes = [line.split() for line in installed.requests[started:]]
     assert [(first, "2", "host-d0"), (second, "1", "host-d1")] == [
@@ -277,8 +279,9 @@ def test_running_device_gets_only_the_routes_that_it_lacks(
 
 def test_routes_that_are_added_in_two_steps_are_those_of_one(installed: Installed, device: VppDevice) -> None:
     """The step is where the addresses of the traffic end: those of 131,072 routes in two networks."""
-    device.start(installed.options(routes="131071"))
-    device.reconfigure({"routes": "131075"})
+    options = installed.options(routes="131071")
+    device.start(options)
+    device.reconfigure(options, {**options, "routes": "131075"})
 
     routes = [line.split() for line in installed.requests if line.startswith("ip route")][2:]
     assert [
