@@ -8,7 +8,7 @@ messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface, ip_network
 
@@ -22,7 +22,12 @@ from perftrend.measure.vpp.options import VppOptions, receive_queues, vpp_name
 Address = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
-IP4_NETWORKS = tuple(IPv4Network((first, 16)) for first in frames.NETWORKS)
+_NETWORKS: Mapping[int, Sequence[Network]] = {
+    4: [IPv4Network((first, 16)) for first in frames.NETWORKS],
+    6: frames.IP6_NETWORKS,
+}
+_ADDRESSES = {4: "198.18.{port}.1/24", 6: "2001:2:0:{port}::1/64"}
+"""Of the ports, by the version of IP, if the testbed's file has none: those of RFC 2544 and RFC 5180."""
 _MORE_IP4_NETWORKS = tuple(IPv4Network((first, 8)) for first in frames.MORE_NETWORKS)
 """For the routes to single addresses that a network of the traffic has no room for."""
 _BATCH = 250_000
@@ -147,15 +152,14 @@ def _await_links(api: VppApi, links: Sequence[Link]) -> None:
 
 
 def _route(api: VppApi, links: Sequence[Link], indexes: Sequence[int], options: VppOptions) -> None:
-    version = 6 if options.forwarding == "ip6" else 4
     for number, (link, index) in enumerate(zip(links, indexes, strict=True)):
-        host = _neighbour(link, number, version)
+        host = _neighbour(link, number, options.ip_version)
         _add_host(api, index, host)
-        if version == 6:  # noqa: PLR2004
+        if options.forwarding == "ip6":
             # Router advertisements would be counted as frames that the generator has not sent.
             api.call("sw_interface_ip6nd_ra_config", sw_if_index=index, suppress=1)
-        networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
-        _add_consecutive_routes(api, networks[number], 1, _via(host, number, link, options))
+        network = _NETWORKS[options.ip_version][number]
+        _add_consecutive_routes(api, network, 1, _via(host, number, link, options))
     add_routes(api, links, options, range(options.routes))
 
 
@@ -176,11 +180,10 @@ def _add_host(api: VppApi, index: int, host: _Neighbour) -> None:
 
 def add_routes(api: VppApi, links: Sequence[Link], options: VppOptions, numbers: range) -> None:
     """Add routes to single addresses; those with an even number are behind port 0."""
-    version = 6 if options.forwarding == "ip6" else 4
     for port, link in enumerate(links):
-        via = _via(_neighbour(link, port, version), port, link, options)
+        via = _via(_neighbour(link, port, options.ip_version), port, link, options)
         indexes = range((numbers.start + 1 - port) // 2, (numbers.stop + 1 - port) // 2)
-        for network, count in _prefixes(port, version, indexes):
+        for network, count in _prefixes(port, options.ip_version, indexes):
             _add_consecutive_routes(api, network, count, via)
 
 
@@ -197,8 +200,8 @@ def _add_consecutive_routes(api: VppApi, network: Network, count: int, via: str)
 
 
 def _neighbour(link: Link, number: int, version: int) -> _Neighbour:
-    """Return the addresses of a link, those of benchmarking (RFC 2544, RFC 5180) if the file has none."""
-    own = ip_interface(f"198.18.{number}.1/24" if version == 4 else f"2001:2:0:{number}::1/64")  # noqa: PLR2004
+    """Return the addresses of a link."""
+    own = ip_interface(_ADDRESSES[version].format(port=number))
     if link.device.ip and ip_interface(link.device.ip).version == version:
         own = ip_interface(link.device.ip)
     peer = own.ip + 1
@@ -216,9 +219,9 @@ def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Networ
 
     The addresses of the traffic come first.
     """
-    networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
-    within = networks[number].num_addresses
-    yield from _batches(networks[number], range(routes.start, min(routes.stop, within)))
+    network = _NETWORKS[version][number]
+    within = network.num_addresses
+    yield from _batches(network, range(routes.start, min(routes.stop, within)))
     yield from _batches(
         _MORE_IP4_NETWORKS[number], range(max(routes.start - within, 0), routes.stop - within)
     )

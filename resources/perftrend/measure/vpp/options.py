@@ -127,6 +127,11 @@ class VppOptions:
             raise SettingsError(f"device option routes: forwarding={self.forwarding} uses no routes; omit it")
 
     @property
+    def ip_version(self) -> int:
+        """The version of IP that VPP routes."""
+        return 6 if self.forwarding == "ip6" else 4
+
+    @property
     def api_socket(self) -> str:
         """The socket of the binary API on the node."""
         return f"{self.runtime_dir}/api.sock"
