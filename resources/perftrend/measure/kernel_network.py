@@ -16,7 +16,8 @@ from perftrend.measure.wiring import run
 Command = Sequence[str]
 
 _BRIDGE = "br0"
-_GATEWAYS = {4: ("192.0.2.1", "192.0.2.2"), 6: ("2001:2::1", "2001:2::2")}
+_IP4_GATEWAYS = ("192.0.2.1", "192.0.2.2")
+_IP6_GATEWAYS = ("2001:2::1", "2001:2::2")
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 _EXAMPLES = {
     "vlan": "link add link parent type vlan id 1",
@@ -55,7 +56,7 @@ def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Comm
     if forwarding in {"l2", "l2xc"}:
         yield from _bridge(ends, is_learning=forwarding == "l2")
     else:
-        yield from _route(ends, links, _ip_version(options))
+        yield from _route(ends, links, is_ip6=forwarding == "ip6")
 
 
 def _ends(options: Mapping[str, str], links: Sequence[Link]) -> Sequence[str]:
@@ -134,38 +135,37 @@ def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
             yield ["bridge", "link", "set", "dev", end, "learning", "off"]
 
 
-def _route(ends: Sequence[str], links: Sequence[Link], version: int) -> Iterator[Command]:
-    if version == 4:  # noqa: PLR2004
+def _route(ends: Sequence[str], links: Sequence[Link], *, is_ip6: bool) -> Iterator[Command]:
+    if is_ip6:
+        networks = [str(network) for network in frames.IP6_NETWORKS]
+        yield _sysctl("net/ipv6/conf/all/forwarding", "1")
+    else:
         networks = [f"{IPv4Address(network)}/16" for network in frames.NETWORKS]
         yield _sysctl("net/ipv4/ip_forward", "1")
         yield _sysctl("net/ipv4/conf/all/rp_filter", "0")
-    else:
-        networks = [str(network) for network in frames.IP6_NETWORKS]
-        yield _sysctl("net/ipv6/conf/all/forwarding", "1")
     for port, end in enumerate(ends):
-        if version == 4:  # noqa: PLR2004
-            yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
-        else:
+        if is_ip6:
             # Without an address of the link, Linux does not look for routers or for others with its address.
             yield ["ip", "link", "set", end, "addrgenmode", "none"]
             yield _sysctl(f"net/ipv6/conf/{end}/disable_ipv6", "0")
-        gateway = _GATEWAYS[version][port]
+        else:
+            yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
+        gateway = (_IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS)[port]
         yield _neighbour(gateway, links[port], end)
         yield ["ip", "route", "replace", networks[port], "via", gateway, "dev", end, "onlink"]
 
 
 def routes(numbers: Iterable[int], options: Mapping[str, str], links: Sequence[Link]) -> str:
     """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
-    version = _ip_version(options)
+    is_ip6 = options.get("forwarding") == "ip6"
+    gateways = _IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS
     ways = [
         f"via {gateway} dev {end} onlink"
-        for gateway, end in zip(_GATEWAYS[version], _ends(options, links), strict=True)
+        for gateway, end in zip(gateways, _ends(options, links), strict=True)
     ]
-    return "\n".join(f"route add {frames.route(number, version)} {ways[number % 2]}" for number in numbers)
-
-
-def _ip_version(options: Mapping[str, str]) -> int:
-    return 6 if options.get("forwarding") == "ip6" else 4
+    return "\n".join(
+        f"route add {frames.route(number, is_ip6=is_ip6)} {ways[number % 2]}" for number in numbers
+    )
 
 
 def _neighbour(address: str, link: Link, interface: str) -> Command:
