@@ -7,11 +7,9 @@ import shlex
 
 from pydantic import BaseModel, ConfigDict
 
-from perftrend import COMMAND
-from perftrend.dashboard import links
+from perftrend import COMMAND, links
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn
 from perftrend.trigger import Trigger, parse, patterns_of
 
 _TEST = re.compile(
@@ -36,13 +34,14 @@ class Bisection(BaseModel):
 
 
 def prepare(
-    settings: Settings, testbed: str, key: TraceKey | None, older: TileColumn, newer: TileColumn
+    settings: Settings, testbed: str, key: TraceKey | None, *, old: str, new: str
 ) -> Bisection | None:
-    """Return a bisection between two columns; None if their commits are not known or are the same.
+    """Return a bisection between two commits; None if one of them is not known or both are the same.
 
     :param key: key of the trace whose test is measured; None: the default tests of the job.
+    :param old: hash of the older commit; empty: not known.
+    :param new: hash of the newer commit; empty: not known.
     """
-    old, new = older.revision, newer.revision
     if not old or not new or old == new:
         return None
     expression = _expression(key)
