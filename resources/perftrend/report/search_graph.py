@@ -23,7 +23,7 @@ from pathlib import Path
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.measurement import Interval, Phase, Step, Trial
 from perftrend.report.folder import render
-from perftrend.scale import Scale, ticks
+from perftrend.scale import Scale, Tick, ticks
 from perftrend.text import plain
 
 WIDTH, HEIGHT = 960, 400
@@ -119,8 +119,8 @@ def svg(phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: boo
         top=TOP,
         bottom=BOTTOM,
         sentence=sentence(phases, loss_ratios),
-        rates=[(picture.y(rate * _MEGA), f"{rate:.{decimals}f}") for rate, decimals in picture.rate_ticks()],
-        times=[(picture.x(time), f"{time:.{decimals}f}") for time, decimals in picture.time_ticks()],
+        rates=[(picture.y(tick.value * _MEGA), tick.text) for tick in picture.rate_ticks()],
+        times=[(picture.x(tick.value), tick.text) for tick in picture.time_ticks()],
         phases=list(picture.phase_lines()),
         bounds=picture.bounds(),
         marks=picture.marks(),
@@ -146,10 +146,10 @@ class _Picture:
         # Renderers do not draw infinite coordinates; this far outside, nothing is visible.
         return min(max(self._rate(rate_pps), -HEIGHT), 2.0 * HEIGHT)
 
-    def rate_ticks(self) -> list[tuple[float, int]]:
+    def rate_ticks(self) -> list[Tick]:
         return ticks(self._rate.low / _MEGA, self._rate.high / _MEGA, 7)
 
-    def time_ticks(self) -> list[tuple[float, int]]:
+    def time_ticks(self) -> list[Tick]:
         return ticks(self._time.low, self._time.high, 9)
 
     def phase_lines(self) -> Iterator[tuple[float, str, bool]]:
