@@ -387,10 +387,10 @@ def _describe_sighting(series: Series, found: Findings, seen: SuspectedChange) -
     count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
     name = series.runs[seen.position].name
     newest = seen.position == series.samples.size - 1
+    drift = "a slow drift, " if seen.shape is ChangeShape.DRIFT else ""
     return (
-        f"{'a slow drift, ' if seen.shape is ChangeShape.DRIFT else ''}"
-        f"{_compare(seen.after, seen.before, is_step=True)} the average of the {_runs(count)} before ({_format_amount(seen.before, series.unit)})"
-        f"{'' if newest else f', since {name}'}"
+        f"{drift}{_compare(seen.after, seen.before, is_step=True)} the average of the {_runs(count)} before "
+        f"({_format_amount(seen.before, series.unit)}){'' if newest else f', since {name}'}"
     )
 
 

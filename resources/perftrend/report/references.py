@@ -1,7 +1,7 @@
 """References from the report and the mails: builds with their commits, and the next steps after a change.
 
-Addresses come from the settings: Gerrit for commits, Jenkins for builds, and the dashboard for plots and items.
-Anything that is not known is left out. Without settings, only the commits are known.
+Addresses come from the settings: Gerrit for commits, Jenkins for builds, and the dashboard for plots and
+items. Anything that is not known is left out. Without settings, only the commits are known.
 """
 
 from __future__ import annotations

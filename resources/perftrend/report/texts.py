@@ -172,6 +172,11 @@ class ChangeCourse:
     place: str
     """Builds between which the change is at 95 %."""
 
+    @property
+    def has_place(self) -> bool:
+        """Whether these builds are known."""
+        return self.place != NOTHING
+
 
 def courses(verdict: Verdict) -> list[ChangeCourse]:
     """Return the changes of a test as text, newest first, including suspected and vanished ones."""
@@ -187,7 +192,7 @@ def _course(change: Change, pattern: str, runs: Sequence[Run]) -> ChangeCourse:
     return ChangeCourse(
         change=change,
         run=runs[change.position],
-        step=_step(change.relative),
+        step=format_step(change.relative),
         kind=f"{change.direction}, slow drift" if change.drift else str(change.direction),
         pattern=plain(pattern) or NOTHING,
         confidence=_confidence(change.confidence),
@@ -198,7 +203,7 @@ def _course(change: Change, pattern: str, runs: Sequence[Run]) -> ChangeCourse:
     )
 
 
-def _step(relative: float) -> str:
+def format_step(relative: float) -> str:
     """Return the size of a change; one that would round to zero has two significant digits."""
     if relative_change(relative) == UNCHANGED and relative:
         return f"{100 * relative:+.2g} %"
