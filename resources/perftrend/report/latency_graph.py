@@ -57,11 +57,12 @@ def sentence(latencies: Mapping[str, LoadLatency]) -> str:
     return "; ".join(f"at {_label(metric)} {_average(latency)}" for metric, latency in latencies.items())
 
 
-def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False) -> str:
+def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False, style_sheet: str = "") -> str:
     """Draw the latencies as one SVG document of WIDTH by HEIGHT.
 
     :param latencies: by metric, at least one of which can be drawn.
     :param simulated: whether the picture states that no packet was sent.
+    :param style_sheet: as for the graph of a search.
     """
     curves = _curves(latencies)
     levels = [level for curve in curves for level in curve.levels]
@@ -84,6 +85,7 @@ def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False) -> str
         loads=[f"{_label(metric)}{': not valid' * bool(each.invalid)}" for metric, each in latencies.items()],
         colours=_STYLES,
         simulated=simulated,
+        style_sheet=style_sheet,
     )
 
 

@@ -5,8 +5,8 @@ without them: the table, the verdicts and a picture of every test are plain HTML
 style sheet. If scripts run, opening a test draws an interactive graph. plotly's JavaScript and the data
 are loaded only then, from ``.js`` files, because a page that was opened from a file may not read JSON.
 The graphs of a search and of its latencies are images of their own, each the background of a link to it:
-without scripts, only background images are not loaded while they are hidden. If scripts run, the graph of a
-search is interactive.
+without scripts, only background images are not loaded while they are hidden. An image loads no style sheet,
+so a dark page inverts it. If scripts run, the graph of a search is interactive.
 
 No file name comes from a test: a test's anchor in the page is the hash of its trace.
 """
@@ -27,6 +27,7 @@ from perftrend.model import Group, Outcome, Result, Run, Verdict
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
 from perftrend.report.figures import Figure, figures_of
 from perftrend.report.folder import INDEX, environment, replace_report
+from perftrend.report.search_graph import STYLE_SHEET
 from perftrend.report.sparkline import HEIGHT, WIDTH, axes, sparkline
 from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, format_step, passes, sentence
 from perftrend.settings import Settings
@@ -144,6 +145,8 @@ def _write_figures(directory: Path, of_traces: Iterable[Sequence[Figure]]) -> No
     drawn = {figure.name: figure for figures in of_traces for figure in figures}
     for name, figure in drawn.items():
         _put(directory / "data" / f"{name}.svg", figure.draw())
+    if drawn:
+        _put(directory / "data" / STYLE_SHEET, _template(STYLE_SHEET))
     places = [f".{name} {{ background-image: url(data/{name}.svg); }}\n" for name in drawn]
     _put(directory / "style.css", _template("style.css") + "".join(places))
 
