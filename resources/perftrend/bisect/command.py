@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,20 +46,22 @@ def prepare(
     if not old or not new or old == new:
         return None
     expression = _expression(key)
-    comment = str(
-        Trigger(
-            "bisect",
-            testbed,
-            old=old,
-            include=(expression,) if expression else (),
-            word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), ""),
-        )
-    )
+    comment = format_comment(settings, testbed, old=old, include=(expression,) if expression else ())
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", expression] if expression else []
     return Bisection(
         old=old, new=new, comment=comment, command=shlex.join(command), change=links.of_commit(new, settings)
     )
+
+
+def format_comment(settings: Settings, testbed: str, *, old: str, include: Sequence[str]) -> str:
+    """Return the comment that starts a bisection.
+
+    :param old: hash of the older commit.
+    :param include: tag expressions of the tests to measure.
+    """
+    word = next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")
+    return str(Trigger("bisect", testbed, old=old, include=tuple(include), word=word))
 
 
 def _expression(key: TraceKey | None) -> str:

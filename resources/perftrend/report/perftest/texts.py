@@ -6,11 +6,12 @@ The words are the same in every report.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from perftrend.model import Better
 from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
+from perftrend.settings import Settings
 from perftrend.text import (
     HASH,
     NOTHING,
@@ -74,6 +75,8 @@ class PerftestReport:
     """Further notices for readers."""
     ended: bool = True
     """False: further rounds follow."""
+    settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
+    """Addresses of Gerrit and the dashboard, and the words of requests; None: none of them."""
 
 
 @dataclass(frozen=True, slots=True)
