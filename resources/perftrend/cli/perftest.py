@@ -232,6 +232,7 @@ def _report(
         archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
         notices=notices,
         ended=ended,
+        settings=plan.settings,
     )
 
 

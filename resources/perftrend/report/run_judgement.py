@@ -87,7 +87,7 @@ def judge_run(
         window=settings.analysis.window,
         notices=notices,
         results=watched.results,
-        dashboard=settings.dashboard.url,
+        settings=settings,
     )
     if json_file:
         _copy(page.with_name("report.json"), json_file)

@@ -12,8 +12,8 @@ A request goes from ``seen`` to one of the other states, each step in its own tr
 
 A job that Gerrit Trigger has started enters its own request: ``admitted`` ─ ``ended``, or ``refused``.
 
-A request of a page of the dashboard is on no change, and nothing is replied to it. Its job stores its progress
-and its result in it.
+A request of a page of the dashboard is on no change, and nothing is replied to it. Its job stores its
+progress and its result in it.
 
 A request that is ended by another one goes from any state before ``ended`` to ``cancelling``, and when
 nothing of its job is queued or running any longer, to ``cancelled``, or to ``ended`` if its job had ended by

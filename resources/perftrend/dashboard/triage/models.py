@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import Item, Span

@@ -9,8 +9,9 @@ import numpy as np
 
 from perftrend.analysis.formula import format_key
 from perftrend.analysis.query import parse
-from perftrend.dashboard import bisect_command, links
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect import command as bisect_command
+from perftrend.bisect.command import Bisection
+from perftrend.dashboard import links
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
@@ -28,7 +29,6 @@ from perftrend.dashboard.triage.notifications import is_given_up, name_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding
-from perftrend.store.tiles import TileColumn
 
 DRAWN_COLUMNS = 60
 _CHANGES = ("regression", "progression")
@@ -172,9 +172,13 @@ def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
     if item.kind not in _CHANGES:
         return None
     trace = now.by_hash.get(item.trace)
-    older = TileColumn(item.span.last_good_revision, item.span.last_good, ())
-    newer = TileColumn(item.span.first_changed_revision, item.span.first_changed, ())
-    return bisect_command.prepare(site.settings, item.testbed, trace.key if trace else None, older, newer)
+    return bisect_command.prepare(
+        site.settings,
+        item.testbed,
+        trace.key if trace else None,
+        old=item.span.last_good_revision,
+        new=item.span.first_changed_revision,
+    )
 
 
 def _trace(now: Traces, finding: StoredFinding) -> TraceView:

@@ -117,6 +117,7 @@ class Reporter:
             archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
             notices=plan.chosen.notices,
             command=self.command,
+            settings=settings,
             diffs={
                 each.commits[0]: self.product.repository.diff(each.commits[0], most_lines=_DIFF_LINES)
                 for each in outcome.culprits

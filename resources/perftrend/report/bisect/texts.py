@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.model import Better, Direction
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.text import HASH, format_count, line, percent, span, value
+from perftrend.text import HASH, format_count, line, percent, relative_change, span, value
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
@@ -75,7 +75,7 @@ def effect(report: BisectReport, test: str, moved: Effect) -> tuple[str, str, st
         "fails" if math.isnan(level) else value(level, unit) for level in (moved.before, moved.after)
     )
     interval = "" if math.isnan(moved.low) else f"{percent(moved.low)} to {percent(moved.high)}"
-    return before, after, "" if math.isnan(moved.relative) else percent(moved.relative), interval
+    return before, after, "" if math.isnan(moved.relative) else relative_change(moved.relative), interval
 
 
 def outcome_word(report: BisectReport, test: str, moved: Effect) -> str:

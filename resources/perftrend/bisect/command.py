@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from perftrend import COMMAND
-from perftrend.dashboard import links
+from perftrend import COMMAND, links
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn
 from perftrend.trigger import Trigger, parse, patterns_of
 
 _TEST = re.compile(
@@ -36,30 +35,33 @@ class Bisection(BaseModel):
 
 
 def prepare(
-    settings: Settings, testbed: str, key: TraceKey | None, older: TileColumn, newer: TileColumn
+    settings: Settings, testbed: str, key: TraceKey | None, *, old: str, new: str
 ) -> Bisection | None:
-    """Return a bisection between two columns; None if their commits are not known or are the same.
+    """Return a bisection between two commits; None if one of them is not known or both are the same.
 
     :param key: key of the trace whose test is measured; None: the default tests of the job.
+    :param old: hash of the older commit; empty: not known.
+    :param new: hash of the newer commit; empty: not known.
     """
-    old, new = older.revision, newer.revision
     if not old or not new or old == new:
         return None
     expression = _expression(key)
-    comment = str(
-        Trigger(
-            "bisect",
-            testbed,
-            old=old,
-            include=(expression,) if expression else (),
-            word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), ""),
-        )
-    )
+    comment = format_comment(settings, testbed, old=old, include=(expression,) if expression else ())
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", expression] if expression else []
     return Bisection(
         old=old, new=new, comment=comment, command=shlex.join(command), change=links.of_commit(new, settings)
     )
+
+
+def format_comment(settings: Settings, testbed: str, *, old: str, include: Sequence[str]) -> str:
+    """Return the comment that starts a bisection.
+
+    :param old: hash of the older commit.
+    :param include: tag expressions of the tests to measure.
+    """
+    word = next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")
+    return str(Trigger("bisect", testbed, old=old, include=tuple(include), word=word))
 
 
 def _expression(key: TraceKey | None) -> str:
