@@ -45,6 +45,15 @@ def of_items(*, testbed: str, query: str) -> str:
     return f"/triage?{urlencode({'status': 'all', 'testbed': testbed, 'query': query})}"
 
 
+def of_new_bisection(testbed: str, *, old: str, new: str, trace: str) -> str:
+    """Return the address of the page that starts a bisection, on the dashboard.
+
+    :param trace: id of the trace whose test is measured; empty: the default tests of the job.
+    """
+    chosen = [("job", "bisect"), ("testbed", testbed), ("old", old), ("new", new), ("trace", trace)]
+    return f"/jobs/new?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
 def on_dashboard(path: str, settings: Settings) -> str:
     """Return the public URL of a page of the dashboard; empty: there is no dashboard."""
     return f"{str(settings.dashboard.url).rstrip('/')}{path}" if settings.dashboard.url else ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from perftrend import COMMAND, links
+from perftrend.analysis.formula import format_key
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.trigger import Trigger, parse, patterns_of
@@ -32,6 +33,8 @@ class Bisection(BaseModel):
     """Starts the bisection from the command line."""
     change: str
     """URL of that change; empty: unknown."""
+    start: str
+    """Path of the page of the dashboard that starts it."""
 
 
 def prepare(
@@ -45,12 +48,17 @@ def prepare(
     """
     if not old or not new or old == new:
         return None
-    expression = _expression(key)
-    comment = format_comment(settings, testbed, old=old, include=(expression,) if expression else ())
+    tests = tests_of(key)
+    comment = format_comment(settings, testbed, old=old, include=tests)
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
-    command += ["--tags", expression] if expression else []
+    command += ["--tags", *tests] if tests else []
     return Bisection(
-        old=old, new=new, comment=comment, command=shlex.join(command), change=links.of_commit(new, settings)
+        old=old,
+        new=new,
+        comment=comment,
+        command=shlex.join(command),
+        change=links.of_commit(new, settings),
+        start=links.of_new_bisection(testbed, old=old, new=new, trace=format_key(key) if key else ""),
     )
 
 
@@ -62,6 +70,12 @@ def format_comment(settings: Settings, testbed: str, *, old: str, include: Seque
     """
     word = next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")
     return str(Trigger("bisect", testbed, old=old, include=tuple(include), word=word))
+
+
+def tests_of(key: TraceKey | None) -> tuple[str, ...]:
+    """Return the tag expression of a trace's test; nothing if it cannot be derived from the name."""
+    expression = _expression(key)
+    return (expression,) if expression else ()
 
 
 def _expression(key: TraceKey | None) -> str:

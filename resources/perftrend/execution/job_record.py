@@ -71,9 +71,7 @@ def record_result(job_request: JobRequest | None, settings: Settings, result: Jo
     _record(job_request, settings, write)
 
 
-def _record(
-    job_request: JobRequest | None, settings: Settings, write: Callable[[Store, str], None]
-) -> None:
+def _record(job_request: JobRequest | None, settings: Settings, write: Callable[[Store, str], None]) -> None:
     if job_request is None or not job_request.request:
         return
     from perftrend.store import Store  # noqa: PLC0415 - the database loads slowly

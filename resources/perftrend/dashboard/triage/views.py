@@ -15,6 +15,7 @@ from perftrend.dashboard import links
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
+from perftrend.dashboard.job_requests import jobs_of_item
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.dashboard.triage.models import (
     CommitView,
@@ -106,6 +107,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         commits=_commits(site, item),
         git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
         bisect=_bisection(site, now, item),
+        jobs=jobs_of_item(site, item.identity),
         explore=f"/triage/{item.identity}/explore" if item.trace else "",
         alerts=[
             FinderView(id=each, name=alerts[each])
