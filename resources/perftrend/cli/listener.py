@@ -18,7 +18,7 @@ from perftrend.cli import options
 from perftrend.clients import gerrit, jenkins
 from perftrend.execution import permissions
 from perftrend.execution.job_request import Grammar
-from perftrend.execution.request_planning import plan_request
+from perftrend.execution.request_plans import plan_request
 from perftrend.listener import health
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes

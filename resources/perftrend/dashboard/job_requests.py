@@ -28,7 +28,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.errors import FormulaError, PerftrendError
 from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import Grammar
-from perftrend.execution.request_planning import plan_measurement
+from perftrend.execution.request_plans import plan_measurement
 from perftrend.model import TraceKey
 from perftrend.store.requests import PAGE, SERVED, RequestState
 from perftrend.store.requests import Request as StoredRequest
