@@ -164,20 +164,26 @@ def test_cycles_per_packet_are_measured(testbed: Testbed) -> None:
     assert 0 < found["total"] < math.inf
 
 
-def test_switch_on_another_machine_forwards(tmp_path: Path, require: Require) -> None:
+@pytest.mark.parametrize(("options", "rules"), [
+    ({"acl_rules": "20"}, 22),
+    ({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}, 1),
+])  # fmt: skip
+def test_switch_on_another_machine_forwards(
+    tmp_path: Path, require: Require, options: dict[str, str], rules: int
+) -> None:
     require(not labs.lacking(), labs.lacking())
     with labs.built(tmp_path) as lab:
         file = lab.file(device={"driver": "ovs"})
         file["nodes"]["dut"]["cpu"] = 0
         with Testbed(Specification.model_validate(file)) as testbed:
-            testbed.start_device({"acl_rules": "20"})
-            testbed.use("64B")
+            testbed.start_device(options)
+            testbed.use("128B")
             trial = testbed.trials.measure(2_000, 0.5, 0.9)
             during = testbed.device.counters()
 
         assert 1000 == trial.sent
         assert 0 < trial.received <= 1000
-        assert 22 == during["rules"]["rules"]
+        assert rules == during["rules"]["rules"]
         assert {"0", "main"} == set(during["threads"])
         wait_until(lambda: not lab.processes("dut"))
 
