@@ -7,10 +7,12 @@ import os
 import time
 from pathlib import Path
 
+from perftrend.measure.embedded.drivers import EmbeddedGenerator
 from perftrend.measure.trial_validity import two_cores
 
 _REASONS = ("another process used the cores", "the host withheld the cores", "the generator reached ")
 """How the reasons begin for which a trial is invalid on a machine that has other work."""
+_ATTEMPTS = 5
 _PROBE_S = 0.1
 _ENOUGH = 0.75
 """Of a core that it has to itself, a process gets more, and of one that it shares less."""
@@ -40,6 +42,20 @@ def _share_of(core: int) -> float:
 def interference(invalid: str) -> str:
     """Return the reason for which a trial is invalid if it is that the cores were not quiet, or nothing."""
     return invalid if any(reason in invalid for reason in _REASONS) else ""
+
+
+def count_received(generator: EmbeddedGenerator, expected: int) -> int:
+    """Return how many frames of 1000 come back, in the first attempt in which it is the expected number.
+
+    On shared cores, frames of the flood that measured the generator remain in the rings for a while, and the
+    last ones of an attempt may come too late.
+    """
+    received = -1
+    for _ in range(_ATTEMPTS):
+        received = generator.count(10_000, 0.1).received
+        if received == expected:
+            break
+    return received
 
 
 def interference_in(report: Path) -> str:
