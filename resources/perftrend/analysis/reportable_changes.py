@@ -152,12 +152,19 @@ def _is_suspected(found: Partition, index: int, samples: Samples, values: Sample
     run a large change is reported with its first run, as the source specifies. In one that never had a run
     this far off, two in a row that are alike are not a coincidence.
 
+    If the trace comes back part of the way after a single bad run, the step back is none: the newest run is
+    still on the other side of the level before.
+
     :param index: the group, from 1.
     """
     before, newest = found.groups[index - 1], found.groups[index]
     if newest.start not in found.suspected:
         return False
     sizes = [sample_count(group, values) for group in found.groups]
+    if index > 1 and sizes[index - 1] == 1:
+        level = found.groups[index - 2].mean
+        if (newest.mean - before.mean) * (newest.mean - level) < 0:
+            return True
     step = abs(newest.mean - before.mean)
     young = sum(sizes) <= WATCHED_RUNS + 1
     obvious = young or step >= OBVIOUS_DEVIATIONS * pooled_deviation(found.groups, sizes, index)

@@ -204,3 +204,12 @@ def test_last_run_off_is_doubted_unless_it_is_the_first_and_far() -> None:
     assert ("",) == clean.doubts
     assert (PERHAPS_OUTLIER,) == small.doubts == bad.doubts
     assert ((), True) == (back.steps, math.isnan(back.values[30]))
+
+
+def test_way_back_from_a_single_bad_run_is_no_progression() -> None:
+    """The newest run is still below the level before the bad one."""
+    found = findings(np.array([*noise(30), 60.0, 85.0]), ReportingRule(Better.HIGHER, outliers=True))
+
+    assert [(30, ""), (31, PERHAPS_OUTLIER)] == [
+        (step.position, doubt) for step, doubt in zip(found.steps, found.doubts, strict=True)
+    ]
