@@ -56,10 +56,10 @@ def parser() -> argparse.ArgumentParser:
             "./run bisect --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
         ],
     )
-    commits = described.add_argument_group("commits")
+    commits = options.add_commits(described)
     add = commits.add_argument
-    add("--old", metavar="HASH", help="the older commit, before the change in performance")
-    add("--new", metavar="HASH", help="the newer commit, after it")
+    add("--old", metavar="COMMIT", help="the older commit, before the change in performance")
+    add("--new", metavar="COMMIT", help="the newer commit, after it")
     add(
         "--change",
         metavar="N",
@@ -141,7 +141,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     wanted = settings.bisect
     if not wanted.old or bool(wanted.new) == bool(wanted.change):
         raise errors.UsageError(
-            "give the commits to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
+            "give the commits to search: --old COMMIT with --new COMMIT, or with --change N of a change"
         )
     is_its_own = job_request is not None and job_request.change == wanted.change
     reviewed = revisions.review(
@@ -158,7 +158,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
         ) as (chosen, product),
         admitted(job_request, settings, chosen),
     ):
-        searched, names = _range(product.repository, settings, reviewed)
+        searched, names = _range(product.repository, settings, reviewed, is_by_hand=job_request is None)
         count = len(searched.history.commits)
         extent = f"{format_count(count, 'commit')}, {chosen.extent('bisect')}"
         if given.dry_run or (job_request and job_request.is_dry_run):
@@ -221,27 +221,38 @@ def exit_code(bisect_report: BisectReport, *, unstable: bool = False) -> int:
 
 
 def _range(
-    repository: Repository, settings: Settings, reviewed: ReviewedPatch | None
+    repository: Repository, settings: Settings, reviewed: ReviewedPatch | None, *, is_by_hand: bool
 ) -> tuple[CommitRange, dict[str, NamedCommit]]:
     """Return the commits to search, and their subjects and authors.
 
-    :raises UsageError: if a commit does not exist, both are the same, or the older one is not an ancestor of
-        the newer one.
+    :param is_by_hand: whether no comment started the job, so that names other than hashes are trusted.
+    :raises UsageError: if a commit does not exist, both are the same, or they are not on one branch.
     """
     wanted = settings.bisect
     assert wanted.old is not None  # noqa: S101 - checked by the caller
-    if reviewed:
-        new = revisions.of_review(repository, reviewed).patch
-    else:
-        new = repository.resolve(wanted.new or "")
-    old = repository.resolve(wanted.old)
+    resolve = repository.resolve_name if is_by_hand else repository.resolve
+    new = revisions.of_review(repository, reviewed).patch if reviewed else resolve(wanted.new or "")
+    old = resolve(wanted.old)
     if old == new:
         raise errors.UsageError(f"old and new are the same commit {old[:12]}; give an older one")
-    if not repository.is_ancestor(old, new):
-        raise errors.UsageError(f"{old[:12]} is not an ancestor of {new[:12]}; give a commit of its history")
+    if not reviewed and repository.is_ancestor(new, old):
+        revisions.warn_of_swap(wanted.old, wanted.new or "")
+        old, new = new, old
+    elif not repository.is_ancestor(old, new):
+        raise errors.UsageError(
+            f"{old[:12]} is not an ancestor of {new[:12]}; {_advice(repository, old, new)}"
+        )
     commits = repository.history(old, new, wanted.first_parent)
     named = {each.hash: NamedCommit(each.subject, each.author) for each in (repository.commit(old), *commits)}
     return CommitRange.of(old, commits, first_parent=wanted.first_parent), named
+
+
+def _advice(repository: Repository, old: str, new: str) -> str:
+    """Return what to give instead of an old end that is not in the history of the new one."""
+    common = repository.common_ancestor(old, new)
+    if common is None or common == new:
+        return "give a commit of its history"
+    return f"give a commit of its history, such as --old {common[:12]}, where their branches part"
 
 
 @contextmanager

@@ -70,9 +70,9 @@ def parser() -> argparse.ArgumentParser:
             f"git bisect start v2.1 v2.0; git bisect run {_PROGRAM} bisectrun --settings ~/parser.yaml"
         ],
     )
-    add = described.add_argument_group("commits").add_argument
-    add("--old", metavar="HASH", help="the old end (default: the first good commit of git bisect)")
-    add("--new", metavar="HASH", help="the new end (default: the first bad commit of git bisect)")
+    add = options.add_commits(described).add_argument
+    add("--old", metavar="COMMIT", help="the old end (default: the first good commit of git bisect)")
+    add("--new", metavar="COMMIT", help="the new end (default: the first bad commit of git bisect)")
     add("--profile", metavar="NAME", help="the profile that describes how to build the product")
     add = described.add_argument_group("decision").add_argument
     add(
@@ -175,16 +175,22 @@ def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tup
     """
     wanted = settings.bisect
     old, new = (
-        repository.resolve(given) if given else found
+        repository.resolve_name(given) if given else found
         for given, found in ((wanted.old, checkout.old), (wanted.new, checkout.new))
     )
     if old is None or new is None:
         raise errors.UsageError(
             f"no {'old' if old is None else 'new'} end is known; give git one good and one bad commit, "
-            "or give --old HASH and --new HASH"
+            "or give --old COMMIT and --new COMMIT"
         )
     if old == new:
         raise errors.UsageError(f"both ends are the commit {old[:HASH]}; name two")
+    if repository.is_ancestor(new, old):
+        # Not swapped here: git would interpret the exit codes the wrong way round.
+        raise errors.UsageError(
+            f"the old end is newer than the new one; give --old {line(wanted.new or new[:HASH])} "
+            f"and --new {line(wanted.old or old[:HASH])}"
+        )
     return old, new
 
 

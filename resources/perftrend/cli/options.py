@@ -239,6 +239,14 @@ def of_suites(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def add_commits(parser: argparse.ArgumentParser) -> Group:
+    """Add a group for options that name commits."""
+    return parser.add_argument_group(
+        "commits",
+        "A commit is a hash or, in a repository on this machine, a tag, a branch or a name such as HEAD~20.",
+    )
+
+
 def add_product(group: Group) -> None:
     """Add options for fetching and building the product under test."""
     group.add_argument(

@@ -37,11 +37,11 @@ def parser() -> argparse.ArgumentParser:
             "./run perftest --new 8e21f04 --profile vpp --testbed 2n-clx --tags mrrAND64b --no-post",
         ],
     )
-    commits = described.add_argument_group("commits")
+    commits = options.add_commits(described)
     add = commits.add_argument
     add("--change", metavar="N", type=options.count, help="number of the change in Gerrit")
-    add("--new", metavar="HASH", help="without Gerrit: the commit to compare")
-    add("--old", metavar="HASH", help="without Gerrit: the commit to compare it with (default: its parent)")
+    add("--new", metavar="COMMIT", help="without Gerrit: the commit to compare")
+    add("--old", metavar="COMMIT", help="without Gerrit: the commit to compare it with (default: its parent)")
     options.add_product(commits)
     add = described.add_argument_group("comparison").add_argument
     add(
@@ -89,7 +89,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     """Compare, report and post; return the exit code."""
     if bool(given.new) == bool(settings.perftest.change) or (given.old and not given.new):
         raise errors.UsageError(
-            "give what to compare: --change N of a change in Gerrit, or --new HASH without Gerrit"
+            "give what to compare: --change N of a change in Gerrit, or --new COMMIT without Gerrit"
         )
     is_its_own = job_request is not None and job_request.change == settings.perftest.change
     patch_set = job_request.patch_set if job_request and is_its_own else None

@@ -106,6 +106,21 @@ def test_slower_commit_is_a_regression(place: Place) -> None:
     assert (-1, 6, None) == tuple(place.report()[name] for name in ("vote", "rounds", "change"))
 
 
+@pytest.mark.parametrize(
+    "ends", [("--new", "HEAD"), ("--new", "main", "--old", "v2.0"), ("--new", "v2.0", "--old", "@")]
+)
+def test_commits_are_named_as_in_git(place: Place, ends: tuple[str, ...]) -> None:
+    older = place.product.commit(100)
+    place.product.history.git("tag", "v2.0")
+    newer = place.product.commit(90)
+
+    ended = place.run(*ends)
+
+    assert 1 == ended.exit_code
+    assert (older, newer) == (place.report()["parent"], place.report()["patch"])
+    assert ("--old @ is newer than --new v2.0" in ended.err) is ("@" in ends)
+
+
 def test_archive_has_the_documented_folders_and_the_report(place: Place) -> None:
     place.product.commit(100)
     place.run("--new", place.product.commit(90))
@@ -317,11 +332,12 @@ def test_rounds_of_another_patch_are_not_taken(place: Place, killed: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give what to compare: --change N of a change in Gerrit, or --new HASH"),
+        ([], "give what to compare: --change N of a change in Gerrit, or --new COMMIT"),
         (["--new", "abcdef0", "--change", "3"], "give what to compare"),
         (["--old", "abcdef0", "--change", "3"], "give what to compare"),
         (["--new", "abcdef0"], "abcdef0 does not exist in the repository"),
-        (["--new", "HEAD"], "'HEAD' is not a commit hash"),
+        (["--new", "HEAD~9"], "'HEAD~9' is not a commit of "),
+        (["--new=--all"], "'--all' is not a commit of "),
         (["--change", "3"], "gerrit.url is not set"),
         (["--new", "abcdef0", "--profile", "comand"], "did you mean 'command'?"),
         (["--new", "abcdef0", "--repository", "nowhere"], "nowhere"),
