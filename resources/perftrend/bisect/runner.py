@@ -85,7 +85,7 @@ def open_plan(
     settings, wanted = chosen.settings, chosen.settings.bisect
     names = build_measurement.names_of(chosen.keys)
     question = {
-        "testbed": chosen.spec.name,
+        "testbed": chosen.testbed,
         "old": commit_range.old,
         "new": commit_range.history.new,
         "first_parent": commit_range.first_parent,

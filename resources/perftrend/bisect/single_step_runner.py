@@ -46,7 +46,7 @@ class SingleStepPlan:
         """Choose the folder by a hash of everything that influences values, and list that in the folder."""
         names = build_measurement.names_of(chosen.keys)
         question = {
-            "testbed": chosen.spec.name,
+            "testbed": chosen.testbed,
             "tests": list(names.values()),
             **scope.how(chosen.settings, product),
         }

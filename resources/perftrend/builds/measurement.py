@@ -26,7 +26,7 @@ from perftrend.builds.observation import Observer
 from perftrend.builds.profile import MeasureTable, Profile
 from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
-from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.model import Better, BuildMeasurement, MetricSamples
 from perftrend.sandbox import VARIABLES, Sandbox
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -34,6 +34,8 @@ _WHOLE = re.compile(r"[0-9a-f]{40}")
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST = 60
+_OF_TIME = frozenset({"ns", "us", "µs", "μs", "ms", "s", "sec", "seconds", "min"})
+"""Units of durations, of which less is better."""
 _PADDING_BYTES = 1032
 """The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
 
@@ -233,7 +235,9 @@ def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSa
     if not found:
         raise ValueError("it printed no number")
     return {
-        name: MetricSamples(samples=tuple(samples), unit=unit, better=measure.better)
+        name: MetricSamples(
+            samples=tuple(samples), unit=unit, better=measure.better or _usual_direction(unit)
+        )
         for name, (unit, samples) in found.items()
     }
 
@@ -251,6 +255,10 @@ def combine_repetitions(repetitions: Iterable[Mapping[str, MetricSamples]]) -> d
                 raise ValueError(_two_units(name, known.unit, more.unit))
             found[name] = replace(known, samples=known.samples + more.samples)
     return found
+
+
+def _usual_direction(unit: str) -> Better:
+    return Better.LOWER if unit in _OF_TIME else Better.HIGHER
 
 
 def _two_units(name: str, one: str, other: str) -> str:

@@ -19,6 +19,7 @@ from perftrend.cli import options
 from perftrend.clients.git import Repository
 from perftrend.errors import UsageError
 from perftrend.execution import request_validation, revisions, scope
+from perftrend.execution.checkout import of_working_directory
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.measure import specification
@@ -29,7 +30,7 @@ from perftrend.report.mails import job_mails
 from perftrend.settings import Settings
 from perftrend.text import format_count
 
-_CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository")
+_CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository", "measure", "build")
 _EXAMPLE_SETTINGS: Mapping[str, object] = {
     "testbed": "1n-veth",
     "suites": None,
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         examples=[
             "./run bisect --example",
+            "./run bisect --old v2.0 --new v2.1 --measure './bench --repeat 5' --unit ms",
             "./run bisect --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
             "./run bisect --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
         ],
@@ -69,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     add("--first-parent", action="store_true", default=None, help="treat each merge as a single commit")
     options.add_product(commits)
     add("--example", action="store_true", help="create a small history with a slow commit, and find it")
+    options.add_program(described)
     add = described.add_argument_group("search").add_argument
     add(
         "--strategy",
@@ -98,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with options.report_errors() as outcome:
         given = parser().parse_args(argv)
         overrides = _overrides(given)
-        settings = Settings.load(given.settings, overrides=overrides)
+        settings = options.load_settings(given, overrides)
         job_request = None
         if given.example:
             settings = apply_example(settings, given, overrides)
@@ -132,6 +135,7 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
         "bisect.maximum_measurements": given.measurements,
         "gerrit.post": None if given.no_post is None else not given.no_post,
         **options.of_product(given),
+        **options.of_program(given),
         **options.of_suites(given),
     }
 
@@ -147,18 +151,24 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     reviewed = revisions.review(
         settings, wanted.change, job_request.patch_set if job_request and is_its_own else None
     )
-    job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
+    is_requested = job_request is not None
+    if reviewed is None:
+        settings = of_working_directory(settings)
+    job = scope.job_name("bisect", settings, is_requested=is_requested)
     with (
         gerrit_post.failure_posted(
             settings, reviewed, job=job, is_cancelled=lambda: is_cancelled(job_request, settings)
         ) as ending,
         full_one_named(settings),
         scope.open_scope(
-            settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
+            settings,
+            revisions.project(settings, reviewed),
+            is_under_review=reviewed is not None,
+            is_requested=is_requested,
         ) as (chosen, product),
         admitted(job_request, settings, chosen),
     ):
-        searched, names = _range(product.repository, settings, reviewed, is_by_hand=job_request is None)
+        searched, names = _range(product.repository, settings, reviewed, is_by_hand=not is_requested)
         count = len(searched.history.commits)
         extent = f"{format_count(count, 'commit')}, {chosen.extent('bisect')}"
         if given.dry_run or (job_request and job_request.is_dry_run):
@@ -166,7 +176,9 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             console.print_verdict(text)
             return gerrit_post.post(settings, reviewed, job=job, text=text)
         with open_plan(chosen, product, searched, job=job) as plan:
-            again = command(given, settings, searched)
+            again = command(
+                given, settings, searched, testbed=chosen.testbed, program=[*options.words_of_program(given)]
+            )
             reporter = Reporter(plan, product, names, reviewed, again, ending)
             reporter.begin(extent)
             try:

@@ -249,7 +249,12 @@ def lock_testbed(
     :raises TestbedError: if the testbed cannot be acquired.
     """
     with lock.hold(
-        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=owner, report=console.warn
+        spec.lock,
+        capacity=spec.places,
+        wait_s=settings.wait_s,
+        owner=owner,
+        what="" if names else "this machine",
+        report=console.warn,
     ) as place:
         suites = Suites(
             settings,

@@ -65,6 +65,18 @@ def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
     } == found
 
 
+def test_less_time_is_better_unless_said_otherwise() -> None:
+    printed, open_ = b"parse 12 ms\nrate 5 Mpps\nruns 3\n", {"unit": "", "better": ""}
+
+    found = measurement.read_numbers(printed, measure("named", **open_))
+    told = measurement.read_numbers(printed, measure("named", unit="", better="higher"))
+
+    assert {"parse": Better.LOWER, "rate": Better.HIGHER, "runs": Better.HIGHER} == {
+        name: each.better for name, each in found.items()
+    }
+    assert {Better.HIGHER} == {each.better for each in told.values()}
+
+
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
