@@ -136,7 +136,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
         verdict, done = runner.compare(plan, product, in_progress)
         perftest_report = _report(plan, verdict, done, subject, chosen.notices)
         stored = _retain(plan, perftest_report)
-    console.print_text(report.console(perftest_report))
+    console.print_text(report.console(perftest_report, width=console.terminal_width()))
     code = gerrit_post.post(
         settings, reviewed, job=job, text=report.message(perftest_report), vote=verdict.vote
     )

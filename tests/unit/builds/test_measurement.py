@@ -89,11 +89,20 @@ def test_json_is_a_number_a_list_or_an_object(printed: str, expected: dict[str, 
     assert expected == told(printed, "json")
 
 
+def test_lines_with_names_are_recognised() -> None:
+    with pytest.raises(
+        ValueError, match=r"'parse: 12 ms' is not a number; .* set the parameter prints=named"
+    ):
+        told("parse: 12 ms\n")
+
+
 def test_lines_are_ignored_only_where_a_pattern_says_so() -> None:
     printed = "# warming up\n12\n"
 
     assert {"command": (12.0,)} == told(printed, ignore=["#.*"])
-    with pytest.raises(ValueError, match=r"line 1: '# warming up' is not a number; skip such lines"):
+    with pytest.raises(
+        ValueError, match=r"line 1: '# warming up' is not a number; to skip such lines, set the parameter"
+    ):
         told(printed, ignore=["#"])
 
 

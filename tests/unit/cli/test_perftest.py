@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from perftrend.builds import Builds
 from perftrend.cli import perftest
 from perftrend.clients.gerrit import reviews
-from perftrend.model import BuildMeasurement
+from perftrend.model import NOT_VALID, BuildMeasurement
 from perftrend.store import Store
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
@@ -260,9 +261,24 @@ def test_test_that_fails_with_the_patch_alone_is_told(place: Place) -> None:
     assert -1 == place.report()["vote"]
 
 
-def test_nothing_that_can_be_trusted_is_no_verdict(place: Place) -> None:
-    place.product.commit(None)
+def test_command_that_prints_no_numbers_ends_the_job_at_once(place: Place, measured: list[str]) -> None:
+    parent = place.product.commit(None)
     also = place.product.history.commit("Also", {"NOTES": "x\n"})
+
+    ended = place.run("--new", also)
+
+    assert (2, {parent, also}) == (ended.exit_code, set(measured))
+    assert 1 == ended.err.count("nothing can be compared, because the command printed no numbers for ")
+    assert 2 == len(measured)
+
+
+def test_nothing_that_can_be_trusted_is_no_verdict(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.product.commit(100)
+    also = place.product.history.commit("Also", {"NOTES": "x\n"})
+    now, why = datetime.now(UTC), {"command": f"{NOT_VALID}the generator was slow"}
+    monkeypatch.setattr(
+        Builds, "measure", lambda _, built, __: BuildMeasurement(built.commit, now, now, {}, why)
+    )
 
     ended = place.run("--new", also)
 

@@ -149,7 +149,7 @@ class Reporter:
         Posting comes before writing files: the disk may be full, and an aborted build has little time left.
         """
         settings = self.plan.chosen.settings
-        console.print_text(messages.console(bisect_report))
+        console.print_text(messages.console(bisect_report, width=console.terminal_width()))
         with gerrit_post.ignore_sigterm():
             code = gerrit_post.post(
                 settings, self.reviewed, job=self.plan.job, text=messages.message(bisect_report)
