@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,11 @@ def print_text(text: str) -> None:
     """Print a text; characters that the encoding cannot represent become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), flush=True)
+
+
+def terminal_width() -> int | None:
+    """Return the number of columns of the terminal that the output goes to; None if it goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def warn(message: str) -> None:

@@ -16,7 +16,8 @@ exit code  meaning
 
     PerftrendError            2
     ├── UsageError            2   an option or a tag expression that cannot be used
-    │   └── FormulaError      2   a formula, a query or a trace id that is not valid
+    │   ├── FormulaError      2   a formula, a query or a trace id that is not valid
+    │   └── NoNumbersError    2   a command that prints no numbers, whatever the commit
     ├── SettingsError         2   a setting, a testbed file or a parameter that is not valid
     ├── ArchiveError          2   an archived output that cannot be read
     ├── BuildError            2   a commit of the product that cannot be built or installed
@@ -79,6 +80,15 @@ class FormulaError(UsageError):
         self.subject = subject
         self.position = position
         self.reason = reason
+
+
+class NoNumbersError(UsageError):
+    """A command that prints no numbers, whatever the commit, so that nothing can be compared."""
+
+    def __init__(self, message: str, *, last_lines: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.last_lines = last_lines
+        """The last lines of its output."""
 
 
 class SettingsError(PerftrendError):
@@ -167,6 +177,8 @@ class ExitStatus:
 def report_to_stderr() -> Iterator[ExitStatus]:
     """Convert the errors that a user can act on to one line on stderr and an exit code.
 
+    The last lines of the output of a failed command precede it.
+
     Used once, around the whole of a job's ``main``. A traceback that passes through is a defect.
 
     ::
@@ -179,6 +191,8 @@ def report_to_stderr() -> Iterator[ExitStatus]:
     try:
         yield outcome
     except PerftrendError as error:
+        if isinstance(error, BuildError | NoNumbersError):
+            sys.stderr.writelines(f"    {line}\n" for line in error.last_lines)
         outcome.exit_code = _write_error(str(error), error.exit_code)
     except KeyboardInterrupt:
         outcome.exit_code = _write_error("interrupted", EXIT_INTERRUPTED)

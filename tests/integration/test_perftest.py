@@ -22,7 +22,7 @@ from tests.products import router
 from tests.products.printed import SCRIPT, scattered
 
 ROOT = Path(__file__).parents[2]
-JOB = "perftrend-perftest-1n-veth"
+JOB, COMMAND_JOB = "perftrend-perftest-1n-veth", "perftrend-perftest-command"
 FAST, SLOW = (scattered(level, seed="1", spread=0.001, count=5) for level in (100, 90))
 BUILD = "import sys\nprint('router.c:4: error: no member next_hop')\nsys.exit({code})\n"
 FORWARDING = "64b-1c-ethip4-ip4base-mrr"
@@ -60,7 +60,7 @@ class Measured(Project):
 
     def verdicts(self, change: Pushed) -> list[Comment]:
         """Return what the job said under the change, the oldest first."""
-        return self.said(change, JOB)
+        return self.said(change, COMMAND_JOB if "profile: command" in self.settings else JOB)
 
     def report(self) -> Any:
         return json.loads((self.folder / "report" / "perftest.json").read_text())

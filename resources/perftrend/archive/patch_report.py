@@ -62,7 +62,7 @@ class _Test(_Part):
 class _Report(_Part):
     format: str
     sentence: _Text
-    testbed: _Name
+    testbed: _Name | None
     simulated: bool
     parent: _Hash
     patch: _Hash
@@ -99,7 +99,7 @@ def parse(
     test = PatchTest(
         job=job,
         build=build,
-        testbed=report.testbed,
+        testbed=report.testbed or "",
         parent=report.parent,
         patch=report.patch,
         started=report.started,

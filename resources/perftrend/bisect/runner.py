@@ -35,7 +35,7 @@ from perftrend.bisect.session import state_of
 from perftrend.builds import BackgroundBuilds, Builds
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope
-from perftrend.execution.build_measurement import read_deviations
+from perftrend.execution.build_measurement import NumbersCheck, read_deviations
 from perftrend.execution.scope import JobScope
 from perftrend.files import acquire_lock, write_whole
 from perftrend.model import BuildMeasurement, TraceKey
@@ -85,7 +85,7 @@ def open_plan(
     settings, wanted = chosen.settings, chosen.settings.bisect
     names = build_measurement.names_of(chosen.keys)
     question = {
-        "testbed": chosen.spec.name,
+        "testbed": chosen.testbed,
         "old": commit_range.old,
         "new": commit_range.history.new,
         "first_parent": commit_range.first_parent,
@@ -193,7 +193,13 @@ def search(plan: BisectPlan, product: Builds, show_step: ShowStep) -> BisectOutc
     places = _MeasurementFolders.of(plan)
     with (
         build_measurement.lock_testbed(
-            settings, spec, product, plan.names, folder=plan.folder.parent, owner=plan.job
+            settings,
+            spec,
+            product,
+            plan.names,
+            numbers=_numbers_check(plan, product),
+            folder=plan.folder.parent,
+            owner=plan.job,
         ) as testbed,
         BackgroundBuilds(
             product, settings.bisect.builds_ahead if _tolerates_load(plan, product) else 0
@@ -209,6 +215,15 @@ def search(plan: BisectPlan, product: Builds, show_step: ShowStep) -> BisectOutc
             notify=_SearchProgress(show_step, len(plan.state.measured)).show,
         )
         return session.run()
+
+
+def _numbers_check(plan: BisectPlan, product: Builds) -> NumbersCheck:
+    old, new = plan.commit_range.old, plan.commit_range.history.new
+    return NumbersCheck(
+        old,
+        lambda commit: product.build(new if commit == old else old),
+        has_numbers=any(each.values for each in plan.state.measured),
+    )
 
 
 def _tolerates_load(plan: BisectPlan, product: Builds) -> bool:

@@ -18,9 +18,9 @@ from perftrend.bisect import Adaptive, BisectState, CommitRange, MeasureStep
 from perftrend.bisect.runner import ShowStep
 from perftrend.bisect.single_step import CommitSide, SideVerdict, judge
 from perftrend.builds import Builds, BuiltCommit
-from perftrend.errors import BuildError, UsageError
+from perftrend.errors import BuildError
 from perftrend.execution import build_measurement, scope
-from perftrend.execution.build_measurement import BuildMeasurements, read_deviations
+from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, read_deviations
 from perftrend.execution.scope import JobScope
 from perftrend.files import hold_lock, write_whole
 from perftrend.model import TraceKey
@@ -46,7 +46,7 @@ class SingleStepPlan:
         """Choose the folder by a hash of everything that influences values, and list that in the folder."""
         names = build_measurement.names_of(chosen.keys)
         question = {
-            "testbed": chosen.spec.name,
+            "testbed": chosen.testbed,
             "tests": list(names.values()),
             **scope.how(chosen.settings, product),
         }
@@ -62,8 +62,8 @@ def judge_commit(plan: SingleStepPlan, product: Builds, show_step: ShowStep) -> 
 
     The side of a commit that cannot be built or installed is unknown.
 
-    :raises UsageError: if an end cannot be built.
-    :raises BuildError: if an end cannot be installed.
+    :raises BuildError: if an end cannot be built or installed.
+    :raises NoNumbersError: if the command of the profile gives no numbers for either end.
     :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     old, (commit, new) = plan.commit_range.old, plan.commit_range.history.commits
@@ -73,14 +73,22 @@ def judge_commit(plan: SingleStepPlan, product: Builds, show_step: ShowStep) -> 
             built[each] = product.build(each)
         except BuildError as error:
             if name:
-                raise UsageError(f"nothing can be compared with the {name} end: {error}") from None
+                raise BuildError(
+                    f"nothing can be compared with the {name} end: {error}", last_lines=error.last_lines
+                ) from None
             return SideVerdict(CommitSide.UNKNOWN, str(error))
     chosen = plan.chosen
     with (
         # Other processes may use the testbed at the same time, but not the same folder in the archive.
         hold_lock(plan.folder / ".lock", on_wait=partial(console.warn, f"{plan.folder} is in use; waiting")),
         build_measurement.lock_testbed(
-            chosen.settings, chosen.spec, product, plan.names, folder=plan.folder, owner=plan.job
+            chosen.settings,
+            chosen.spec,
+            product,
+            plan.names,
+            numbers=NumbersCheck(old, lambda commit: built[new if commit == old else old]),
+            folder=plan.folder,
+            owner=plan.job,
         ) as testbed,
     ):
         return _measure_side(plan, testbed, built, show_step)

@@ -28,7 +28,7 @@ from perftrend import sandbox
 from perftrend.builds import commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
-from perftrend.builds.measurement import Work, install, measure
+from perftrend.builds.measurement import CommandFailure, Work, install, measure
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
 from perftrend.clients.git import Address, Repository
@@ -143,6 +143,8 @@ class Builds:
         self._log = log
         self._failed: dict[str, BuildError] = {}
         self._longest_measured_s = 0.0
+        self.failure: CommandFailure | None = None
+        """Why the last measurement has no numbers; None if it has some."""
         self._in_use: dict[str, int] = {}
         self._stop: Stop | None = None
         one_core = profile.measure is not None and profile.measure.cores == "one"
@@ -302,7 +304,8 @@ class Builds:
         :raises TestbedError: if this machine cannot run it.
         """
         work = replace(self._work(built.commit), longest_s=self._longest_s())
-        measured = measure(work, built.folder, self.folder / "measuring", self._observer, number)
+        place = self.folder / "measuring"
+        measured, self.failure = measure(work, built.folder, place, self._observer, number)
         if not measured.failed:
             took_s = (measured.finished - measured.started).total_seconds()
             self._longest_measured_s = max(self._longest_measured_s, took_s)

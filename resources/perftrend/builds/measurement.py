@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from perftrend.builds.observation import Observer
 from perftrend.builds.profile import MeasureTable, Profile
 from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
-from perftrend.model import BuildMeasurement, MetricSamples
+from perftrend.model import Better, BuildMeasurement, MetricSamples
 from perftrend.sandbox import VARIABLES, Sandbox
 
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -34,6 +34,10 @@ _WHOLE = re.compile(r"[0-9a-f]{40}")
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST = 60
+_NOTE = "# "
+"""Begins the lines of a log that perftrend writes."""
+_OF_TIME = frozenset({"ns", "us", "µs", "μs", "ms", "s", "sec", "seconds", "min"})
+"""Units of durations, of which less is better."""
 _PADDING_BYTES = 1032
 """The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
 
@@ -126,6 +130,17 @@ class Work:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CommandFailure:
+    """Why a command gave no numbers."""
+
+    reason: str
+    last_lines: tuple[str, ...]
+    """The last lines of its output."""
+    has_ended: bool
+    """Whether it ended by itself, with 0."""
+
+
 def install(work: Work, artifacts: Path) -> None:
     """Install a build, and verify that it is the installed one.
 
@@ -150,14 +165,14 @@ def install(work: Work, artifacts: Path) -> None:
 
 def measure(
     work: Work, artifacts: Path, place: Path, observer: Observer, number: int = 1
-) -> BuildMeasurement:
+) -> tuple[BuildMeasurement, CommandFailure | None]:
     """Measure a build by the profile's command, once.
 
     :param place: the folder in which the artifacts are copied for each start of the command: the files that
         it writes must not change the next start, or the cache.
     :param number: the number of the measurement of this build, from 1; it selects the variant.
-    :returns: the values; or a failed test, if the command fails, times out or prints something else than
-        numbers.
+    :returns: the values; or a failed test and the reason, if the command fails, times out or prints something
+        else than numbers.
     :raises SettingsError: if the profile has no such command.
     :raises TestbedError: if this machine cannot run it.
     """
@@ -165,8 +180,10 @@ def measure(
     if measure_table is None:
         raise SettingsError(f"profile {work.profile.name} is measured on a testbed; it has no command")
     variant = (number - 1) % measure_table.variants
-    found, why, disturbed = {}, "", ""
+    found, disturbed, failure = {}, "", None
     started = datetime.now(UTC)
+    log = work.log("measure")
+    start = log.stat().st_size if log.exists() else 0
     try:
         repetitions = []
         for _ in range(measure_table.repetitions):
@@ -175,18 +192,24 @@ def measure(
             disturbed = disturbed or disturbance
         found = combine_repetitions(repetitions)
     except BuildError as error:
-        why = str(error)
+        failure = CommandFailure(str(error), error.last_lines, has_ended=False)
     except ValueError as error:
-        why = f"{error}; see {work.log('measure')}"
-    return BuildMeasurement(
+        failure = CommandFailure(f"{error}; see {log}", _printed_lines(log, start), has_ended=True)
+    measured = BuildMeasurement(
         commit=work.commit,
         started=started,
         finished=datetime.now(UTC),
         values=found,
-        failed={measure_table.test: why} if why else {},
+        failed={measure_table.test: failure.reason} if failure else {},
         variant=variant,
         disturbed=disturbed,
     )
+    return measured, failure
+
+
+def _printed_lines(log: Path, start: int) -> tuple[str, ...]:
+    """Return the last lines in a log that are not perftrend's own."""
+    return tuple(line for line in commands.last_lines(log, start) if not line.startswith(("$ ", _NOTE)))
 
 
 def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, variant: int) -> tuple[bytes, str]:
@@ -197,7 +220,7 @@ def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, varia
     for _ in observer.attempts():
         printed = _output(work, artifacts, place, observer.observe(), variant)
         with work.log("measure").open("a") as log:
-            log.write(f"# {observer.seen}\n")
+            log.write(f"{_NOTE}{observer.seen}\n")
     return printed, observer.seen.disturbed
 
 
@@ -233,7 +256,9 @@ def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSa
     if not found:
         raise ValueError("it printed no number")
     return {
-        name: MetricSamples(samples=tuple(samples), unit=unit, better=measure.better)
+        name: MetricSamples(
+            samples=tuple(samples), unit=unit, better=measure.better or _usual_direction(unit)
+        )
         for name, (unit, samples) in found.items()
     }
 
@@ -251,6 +276,10 @@ def combine_repetitions(repetitions: Iterable[Mapping[str, MetricSamples]]) -> d
                 raise ValueError(_two_units(name, known.unit, more.unit))
             found[name] = replace(known, samples=known.samples + more.samples)
     return found
+
+
+def _usual_direction(unit: str) -> Better:
+    return Better.LOWER if unit in _OF_TIME else Better.HIGHER
 
 
 def _two_units(name: str, one: str, other: str) -> str:
@@ -273,9 +302,18 @@ def _samples(text: str, measure: MeasureTable) -> Iterator[tuple[str, float, str
             else:
                 yield measure.test, _number(line), measure.unit
         except ValueError as error:
-            raise ValueError(
-                f"line {position}: {error}; skip such lines with measure.ignore in the profile"
-            ) from None
+            raise ValueError(f"line {position}: {error}; {_hint(words, measure)}") from None
+
+
+def _hint(words: list[str], measure: MeasureTable) -> str:
+    """Return what to do about a line that is not a number."""
+    if measure.prints == "numbers" and any(map(_NUMBER.fullmatch, words)):
+        with suppress(ValueError):
+            _parse_named(words)
+            return (
+                "for a name before each number, set the parameter prints=named (measure.prints in a profile)"
+            )
+    return "to skip such lines, set the parameter ignore (measure.ignore in a profile)"
 
 
 def _lines(text: str, measure: MeasureTable) -> Iterator[tuple[int, str]]:

@@ -260,7 +260,9 @@ class Observer:
     def _choose(self, pulses: Mapping[int, Pulse]) -> Collection[int]:
         """Return the fast core that others use the least, or the previous one if it is about as good."""
         if self._core is None and len(pulses) > 1:
-            self._warn("the command runs on one core; measure.cores: all in the profile lets it use several")
+            self._warn(
+                "the command runs on one core; the parameter cores=all (measure.cores) lets it use several"
+            )
         fastest_s = min(pulse.cpu_s for pulse in pulses.values())
         took_s = {
             core: pulse.elapsed_s

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from perftrend.builds import commands
 from perftrend.errors import SettingsError, nearest
@@ -80,6 +80,10 @@ def _variable(text: str) -> str:
     return text
 
 
+def _none_if_empty(text: object) -> object:
+    return text or None
+
+
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -135,8 +139,8 @@ class MeasureTable(ProfileTable):
     """The name of the test for numbers without a name."""
     unit: str = ""
     """The unit of numbers without one; empty: they have none."""
-    better: Better = Better.HIGHER
-    """Which direction is good: ``higher`` or ``lower``."""
+    better: Annotated[Better | None, BeforeValidator(_none_if_empty)] = None
+    """Which direction is good, ``higher`` or ``lower``; none: lower for a unit of time, otherwise higher."""
     ignore: tuple[Pattern, ...] = ()
     """Lines that completely match one of these regular expressions are not numbers."""
     remote: bool = False

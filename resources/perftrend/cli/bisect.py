@@ -19,6 +19,7 @@ from perftrend.cli import options
 from perftrend.clients.git import Repository
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import job_record, request_validation, revisions, scope
+from perftrend.execution.checkout import of_working_directory
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.measure import specification
@@ -30,7 +31,7 @@ from perftrend.report.mails import job_mails
 from perftrend.settings import Settings
 from perftrend.text import format_count
 
-_CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository")
+_CHOSEN_BY_EXAMPLE = ("old", "new", "change", "profile", "repository", "measure", "build")
 _EXAMPLE_SETTINGS: Mapping[str, object] = {
     "testbed": "1n-veth",
     "suites": None,
@@ -53,14 +54,15 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         examples=[
             "./run bisect --example",
+            "./run bisect --old v2.0 --new v2.1 --measure './bench --repeat 5' --unit ms",
             "./run bisect --old 3ab5c9d --new 8e21f04 --testbed 2n-clx --tags mrrAND64b",
             "./run bisect --old 3ab5c9d --change 1234 --testbed 2n-clx --tags mrrAND64b",
         ],
     )
-    commits = described.add_argument_group("commits")
+    commits = options.add_commits(described)
     add = commits.add_argument
-    add("--old", metavar="HASH", help="the older commit, before the change in performance")
-    add("--new", metavar="HASH", help="the newer commit, after it")
+    add("--old", metavar="COMMIT", help="the older commit, before the change in performance")
+    add("--new", metavar="COMMIT", help="the newer commit, after it")
     add(
         "--change",
         metavar="N",
@@ -70,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     add("--first-parent", action="store_true", default=None, help="treat each merge as a single commit")
     options.add_product(commits)
     add("--example", action="store_true", help="create a small history with a slow commit, and find it")
+    options.add_program(described)
     add = described.add_argument_group("search").add_argument
     add(
         "--strategy",
@@ -99,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with options.report_errors() as outcome:
         given = parser().parse_args(argv)
         overrides = _overrides(given)
-        settings = Settings.load(given.settings, overrides=overrides)
+        settings = options.load_settings(given, overrides)
         job_request = None
         if given.example:
             settings = apply_example(settings, given, overrides)
@@ -135,6 +138,7 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
         "bisect.maximum_measurements": given.measurements,
         "gerrit.post": None if given.no_post is None else not given.no_post,
         **options.of_product(given),
+        **options.of_program(given),
         **options.of_suites(given),
     }
 
@@ -144,13 +148,16 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     wanted = settings.bisect
     if not wanted.old or bool(wanted.new) == bool(wanted.change):
         raise errors.UsageError(
-            "give the commits to search: --old HASH with --new HASH, or with --change N of a change in Gerrit"
+            "give the commits to search: --old COMMIT with --new COMMIT, or with --change N of a change"
         )
     is_its_own = job_request is not None and job_request.change == wanted.change
     reviewed = revisions.review(
         settings, wanted.change, job_request.patch_set if job_request and is_its_own else None
     )
-    job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
+    is_requested = job_request is not None
+    if reviewed is None:
+        settings = of_working_directory(settings)
+    job = scope.job_name("bisect", settings, is_requested=is_requested)
 
     def show(event: MeasureStep | BuildMeasurement | BuildError, number: int) -> None:
         show_step(event, number)
@@ -163,11 +170,14 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
         ) as ending,
         full_one_named(settings),
         scope.open_scope(
-            settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
+            settings,
+            revisions.project(settings, reviewed),
+            is_under_review=reviewed is not None,
+            is_requested=is_requested,
         ) as (chosen, product),
         admitted(job_request, settings, chosen),
     ):
-        searched, names = _range(product.repository, settings, reviewed)
+        searched, names = _range(product.repository, settings, reviewed, is_by_hand=not is_requested)
         count = len(searched.history.commits)
         extent = f"{format_count(count, 'commit')}, {chosen.extent('bisect')}"
         if given.dry_run or (job_request and job_request.is_dry_run):
@@ -175,7 +185,9 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             console.print_verdict(text)
             return gerrit_post.post(settings, reviewed, job=job, text=text)
         with open_plan(chosen, product, searched, job=job) as plan:
-            again = command(given, settings, searched)
+            again = command(
+                given, settings, searched, testbed=chosen.testbed, program=[*options.words_of_program(given)]
+            )
             reporter = Reporter(plan, product, names, reviewed, again, ending)
             reporter.begin(extent)
             try:
@@ -231,27 +243,38 @@ def exit_code(bisect_report: BisectReport, *, unstable: bool = False) -> int:
 
 
 def _range(
-    repository: Repository, settings: Settings, reviewed: ReviewedPatch | None
+    repository: Repository, settings: Settings, reviewed: ReviewedPatch | None, *, is_by_hand: bool
 ) -> tuple[CommitRange, dict[str, NamedCommit]]:
     """Return the commits to search, and their subjects and authors.
 
-    :raises UsageError: if a commit does not exist, both are the same, or the older one is not an ancestor of
-        the newer one.
+    :param is_by_hand: whether no comment started the job, so that names other than hashes are trusted.
+    :raises UsageError: if a commit does not exist, both are the same, or they are not on one branch.
     """
     wanted = settings.bisect
     assert wanted.old is not None  # noqa: S101 - checked by the caller
-    if reviewed:
-        new = revisions.of_review(repository, reviewed).patch
-    else:
-        new = repository.resolve(wanted.new or "")
-    old = repository.resolve(wanted.old)
+    resolve = repository.resolve_name if is_by_hand else repository.resolve
+    new = revisions.of_review(repository, reviewed).patch if reviewed else resolve(wanted.new or "")
+    old = resolve(wanted.old)
     if old == new:
         raise errors.UsageError(f"old and new are the same commit {old[:12]}; give an older one")
-    if not repository.is_ancestor(old, new):
-        raise errors.UsageError(f"{old[:12]} is not an ancestor of {new[:12]}; give a commit of its history")
+    if not reviewed and repository.is_ancestor(new, old):
+        revisions.warn_of_swap(wanted.old, wanted.new or "")
+        old, new = new, old
+    elif not repository.is_ancestor(old, new):
+        raise errors.UsageError(
+            f"{old[:12]} is not an ancestor of {new[:12]}; {_advice(repository, old, new)}"
+        )
     commits = repository.history(old, new, wanted.first_parent)
     named = {each.hash: NamedCommit(each.subject, each.author) for each in (repository.commit(old), *commits)}
     return CommitRange.of(old, commits, first_parent=wanted.first_parent), named
+
+
+def _advice(repository: Repository, old: str, new: str) -> str:
+    """Return what to give instead of an old end that is not in the history of the new one."""
+    common = repository.common_ancestor(old, new)
+    if common is None or common == new:
+        return "give a commit of its history"
+    return f"give a commit of its history, such as --old {common[:12]}, where their branches part"
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from perftrend.cli import options
 from perftrend.clients.git import Repository
 from perftrend.clients.git.bisect_in_progress import Underway, underway
 from perftrend.execution import scope
+from perftrend.execution.checkout import in_checkout
 from perftrend.report.bisect import show_step
 from perftrend.report.bisect.texts import probable
 from perftrend.settings import Settings
@@ -67,13 +67,13 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         notes=_EXIT_CODES,
         examples=[
-            f"git bisect start v2.1 v2.0; git bisect run {_PROGRAM} bisectrun --settings ~/parser.yaml"
+            f"git bisect start v2.1 v2.0; git bisect run {_PROGRAM} bisectrun --measure ./bench --unit ms"
         ],
     )
-    add = described.add_argument_group("commits").add_argument
-    add("--old", metavar="HASH", help="the old end (default: the first good commit of git bisect)")
-    add("--new", metavar="HASH", help="the new end (default: the first bad commit of git bisect)")
-    add("--profile", metavar="NAME", help="the profile that describes how to build the product")
+    add = options.add_commits(described).add_argument
+    add("--old", metavar="COMMIT", help="the old end (default: the first good commit of git bisect)")
+    add("--new", metavar="COMMIT", help="the new end (default: the first bad commit of git bisect)")
+    options.add_program(described)
     add = described.add_argument_group("decision").add_argument
     add(
         "--confidence",
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with options.report_errors() as outcome:
             given = parser().parse_args(argv)
-            settings = Settings.load(given.settings, overrides=_overrides(given))
+            settings = options.load_settings(given, _overrides(given))
             return bisectrun(settings, underway(Path.cwd()))
     except Exception:  # noqa: BLE001 - git would interpret 1, the exit code of a defect in Python, as bad
         traceback.print_exc()
@@ -112,7 +112,7 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
         "bisect.new": given.new,
         "bisect.confidence": given.confidence,
         "bisect.maximum_measurements": given.measurements,
-        "project.profile": given.profile,
+        **options.of_program(given),
         **options.of_suites(given),
     }
 
@@ -124,8 +124,8 @@ def stop_code(code: int) -> int:
 
 def bisectrun(settings: Settings, checkout: Underway) -> int:
     """Judge the commit and print the verdict; return the exit code."""
-    settings = _apart(settings, checkout)
-    job = os.environ.get("JOB_NAME") or f"perftrend-bisectrun-{settings.testbed}"
+    settings = in_checkout(settings, checkout.checkout)
+    job = scope.job_name("bisectrun", settings)
     marked = ""
     with builds.open_builds(settings.project, log=console.warn) as product:
         if checkout.refs:
@@ -158,16 +158,6 @@ def _describe(judged: SideVerdict) -> str:
     return f"{text}; one of {visible} would probably have been shown" if visible else text
 
 
-def _apart(settings: Settings, checkout: Underway) -> Settings:
-    """Use the checkout as the product, and git's folder for files unless a folder for them is set."""
-    own = checkout.folder / "perftrend"
-    project: dict[str, object] = {"repository": str(checkout.checkout)}
-    if "builds" not in settings.project.model_fields_set:
-        project["builds"] = own / "builds"
-    archive = {} if "archive" in settings.model_fields_set else {"archive": own / "archives"}
-    return settings.model_copy(update={"project": settings.project.model_copy(update=project), **archive})
-
-
 def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tuple[str, str]:
     """Return the whole hashes of both ends.
 
@@ -175,16 +165,22 @@ def _ends(repository: Repository, settings: Settings, checkout: Underway) -> tup
     """
     wanted = settings.bisect
     old, new = (
-        repository.resolve(given) if given else found
+        repository.resolve_name(given) if given else found
         for given, found in ((wanted.old, checkout.old), (wanted.new, checkout.new))
     )
     if old is None or new is None:
         raise errors.UsageError(
             f"no {'old' if old is None else 'new'} end is known; give git one good and one bad commit, "
-            "or give --old HASH and --new HASH"
+            "or give --old COMMIT and --new COMMIT"
         )
     if old == new:
         raise errors.UsageError(f"both ends are the commit {old[:HASH]}; name two")
+    if repository.is_ancestor(new, old):
+        # Not swapped here: git would interpret the exit codes the wrong way round.
+        raise errors.UsageError(
+            f"the old end is newer than the new one; give --old {line(wanted.new or new[:HASH])} "
+            f"and --new {line(wanted.old or old[:HASH])}"
+        )
     return old, new
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +18,16 @@ from perftrend import COMMAND, errors
 from perftrend.analysis import Method
 from perftrend.console import discard_unread_output
 from perftrend.errors import EXIT_USAGE, UsageError
+from perftrend.model import Better
 from perftrend.settings import Settings
 
 Group: TypeAlias = argparse._ArgumentGroup
 """A group of options in a parser; argparse has no public name for its class."""
 
+_PROGRAM = "command"
+"""The profile of a program that prints numbers."""
+_FOR_SHELL = re.compile(r"[|&;<>()$`*?\[~#\n]")
+_ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _REPEAT_AFTER_S = 0.05
 """The finalizer has usually ended by then; if another one runs, the interruption is repeated again."""
@@ -239,21 +246,88 @@ def of_suites(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def add_product(group: Group) -> None:
-    """Add options for fetching and building the product under test."""
-    group.add_argument(
-        "--profile", metavar="NAME", help="the profile that describes how to build the product"
+def add_commits(parser: argparse.ArgumentParser) -> Group:
+    """Add a group for options that name commits."""
+    return parser.add_argument_group(
+        "commits",
+        "A commit is a hash or, in a repository on this machine, a tag, a branch or a name such as HEAD~20.",
     )
-    group.add_argument("--repository", metavar="URL", help="where to fetch the commits from")
+
+
+def add_product(group: Group) -> None:
+    """Add options for fetching the product under test."""
+    group.add_argument(
+        "--repository",
+        metavar="URL",
+        help="where to fetch the commits from (default for a program: the checkout here)",
+    )
 
 
 def of_product(given: argparse.Namespace) -> dict[str, object]:
     """Return the settings of :func:`add_product` and the report folder, by full name."""
+    return {"project.repository": given.repository, "report": given.report}
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Add options that describe the product; a program that measures itself needs no settings file."""
+    add = parser.add_argument_group(
+        "product", "A program that prints numbers needs --measure. Other products need a profile."
+    ).add_argument
+    add("--measure", metavar="COMMAND", help="the command that prints numbers")
+    add("--build", metavar="COMMAND", help="the command that builds it (default: none)")
+    add("--unit", metavar="UNIT", help="the unit of numbers that are printed without one, such as ms")
+    add(
+        "--better",
+        choices=[each.value for each in Better],
+        help="which direction is better (default: lower for a unit of time, otherwise higher)",
+    )
+    add("--parameter", metavar="NAME=VALUE", action="append", help="parameter of the profile; repeatable")
+    add("--profile", metavar="NAME", help="the profile that describes the product")
+
+
+def of_program(given: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of :func:`add_program`, by full name."""
     return {
-        "project.profile": given.profile,
-        "project.repository": given.repository,
-        "report": given.report,
+        "project.profile": given.profile or (_PROGRAM if given.measure else None),
+        "project.parameters": _parameters(given) or None,
     }
+
+
+def _parameters(given: argparse.Namespace) -> dict[str, str]:
+    commands = {name: getattr(given, name) for name in ("measure", "build")}
+    return {
+        **(pairs("--parameter", given.parameter) or {}),
+        **{name: _as_words(command) for name, command in commands.items() if command is not None},
+        **{name: getattr(given, name) for name in ("unit", "better") if getattr(given, name) is not None},
+    }
+
+
+def words_of_program(given: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield the options of :func:`add_program` that are given, with their values."""
+    for name in ("measure", "build", "unit", "better"):
+        if getattr(given, name) is not None:
+            yield f"--{name}", getattr(given, name)
+    for pair in given.parameter or ():
+        yield "--parameter", pair
+
+
+def load_settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:
+    """Read the settings, for a job with the options of :func:`add_program`.
+
+    ``--measure`` replaces another profile of the settings together with its parameters.
+    """
+    if given.measure and not given.profile:
+        project = Settings.load(given.settings).project
+        if project.profile not in (None, _PROGRAM):
+            parameters = {**dict.fromkeys(project.parameters), **_parameters(given)}
+            overrides = {**overrides, "project.parameters": parameters}
+    return Settings.load(given.settings, overrides=overrides)
+
+
+def _as_words(command: str) -> str:
+    """Return a command for a profile, which splits it into words; a shell runs it if it needs one."""
+    needs_shell = _FOR_SHELL.search(command) or _ASSIGNMENT.match(command)
+    return shlex.join(["sh", "-c", command]) if needs_shell else command
 
 
 def settings(given: argparse.Namespace, overrides: Mapping[str, object]) -> Settings:

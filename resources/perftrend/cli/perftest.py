@@ -14,6 +14,7 @@ from perftrend.builds import Builds
 from perftrend.cli import options
 from perftrend.execution import admission, build_measurement, job_record, revisions, scope
 from perftrend.execution.build_measurement import read_deviations
+from perftrend.execution.checkout import of_working_directory
 from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch, Revisions
@@ -35,15 +36,17 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         examples=[
             "./run perftest --change 1234 --testbed 2n-clx --tags mrrAND64b",
+            "./run perftest --new HEAD --measure './bench --repeat 5' --unit ms",
             "./run perftest --new 8e21f04 --profile vpp --testbed 2n-clx --tags mrrAND64b --no-post",
         ],
     )
-    commits = described.add_argument_group("commits")
+    commits = options.add_commits(described)
     add = commits.add_argument
     add("--change", metavar="N", type=options.count, help="number of the change in Gerrit")
-    add("--new", metavar="HASH", help="without Gerrit: the commit to compare")
-    add("--old", metavar="HASH", help="without Gerrit: the commit to compare it with (default: its parent)")
+    add("--new", metavar="COMMIT", help="without Gerrit: the commit to compare")
+    add("--old", metavar="COMMIT", help="without Gerrit: the commit to compare it with (default: its parent)")
     options.add_product(commits)
+    options.add_program(described)
     add = described.add_argument_group("comparison").add_argument
     add(
         "--rounds",
@@ -63,12 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     with options.report_errors() as outcome:
         given = parser().parse_args(argv)
         by_hand = {name: value for name, value in _overrides(given).items() if value is not None}
-        settings = Settings.load(given.settings, overrides=by_hand)
+        settings = options.load_settings(given, by_hand)
         job_request = read_request(os.environ, "perftest", settings)
         if job_request:
             change = settings.perftest.change or job_request.change
             requested = {**job_request.overrides, "perftest.change": change, **by_hand}
-            settings = Settings.load(given.settings, overrides=requested)
+            settings = options.load_settings(given, requested)
             if not change:
                 # A request of the dashboard is on no change: its revision is compared with its parent.
                 given.new = given.new or job_request.revision or None
@@ -85,6 +88,7 @@ def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
         "perftest.maximum_rounds": given.rounds,
         "gerrit.post": None if given.no_post is None else not given.no_post,
         **options.of_product(given),
+        **options.of_program(given),
         **options.of_suites(given),
     }
 
@@ -93,12 +97,15 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     """Compare, report and post; return the exit code."""
     if bool(given.new) == bool(settings.perftest.change) or (given.old and not given.new):
         raise errors.UsageError(
-            "give what to compare: --change N of a change in Gerrit, or --new HASH without Gerrit"
+            "give what to compare: --change N of a change in Gerrit, or --new COMMIT without Gerrit"
         )
     is_its_own = job_request is not None and job_request.change == settings.perftest.change
     patch_set = job_request.patch_set if job_request and is_its_own else None
     reviewed = None if given.new else revisions.review(settings, settings.perftest.change, patch_set)
-    job = os.environ.get("JOB_NAME") or f"perftrend-perftest-{settings.testbed}"
+    is_requested = job_request is not None
+    if reviewed is None:
+        settings = of_working_directory(settings)
+    job = scope.job_name("perftest", settings, is_requested=is_requested)
     with (
         gerrit_post.failure_posted(
             settings,
@@ -107,7 +114,10 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
             is_cancelled=lambda: admission.is_cancelled(job_request, settings),
         ),
         scope.open_scope(
-            settings, revisions.project(settings, reviewed), is_under_review=reviewed is not None
+            settings,
+            revisions.project(settings, reviewed),
+            is_under_review=reviewed is not None,
+            is_requested=is_requested,
         ) as (chosen, product),
         admission.admitted(job_request, settings, chosen.plan),
     ):
@@ -122,7 +132,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
             return code
         request = job_request.request if job_request else ""
         plan = _make_plan(chosen, product, compared, reviewed, job=job, request=request, resume=given.resume)
-        subject = _subject(plan, compared, reviewed)
+        subject = _subject(chosen, compared, reviewed)
 
         def in_progress(verdict: PatchVerdict, done: Sequence[Round]) -> None:
             _retain(plan, _report(plan, verdict, done, subject, chosen.notices, ended=False))
@@ -130,7 +140,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
         verdict, done = runner.compare(plan, product, in_progress)
         perftest_report = _report(plan, verdict, done, subject, chosen.notices)
         stored = _retain(plan, perftest_report)
-    console.print_text(report.console(perftest_report))
+    console.print_text(report.console(perftest_report, width=console.terminal_width()))
     code = gerrit_post.post(
         settings, reviewed, job=job, text=report.message(perftest_report), vote=verdict.vote
     )
@@ -151,7 +161,7 @@ def _make_plan(
     """
     names = build_measurement.names_of(chosen.keys)
     comparison = PatchComparison(
-        testbed=chosen.spec.name,
+        testbed=chosen.testbed,
         parent=compared.parent,
         patch=compared.patch,
         tests=tuple(names.values()),
@@ -176,16 +186,16 @@ def _extent(chosen: JobScope) -> str:
     return f"{chosen.extent('perftest')}, {most} rounds of both builds or less"
 
 
-def _subject(plan: PerftestPlan, compared: Revisions, reviewed: ReviewedPatch | None) -> PerftestSubject:
+def _subject(chosen: JobScope, compared: Revisions, reviewed: ReviewedPatch | None) -> PerftestSubject:
     return PerftestSubject(
-        testbed=plan.spec.name,
+        testbed=chosen.testbed,
         parent=compared.parent,
         patch=compared.patch,
         change=reviewed.change.number if reviewed else None,
         patch_set=reviewed.patch_set.number if reviewed else None,
         page=reviewed.page if reviewed else "",
         is_merge=compared.is_merge,
-        simulated=plan.spec.simulated and bool(plan.names),
+        simulated=chosen.spec.simulated and bool(chosen.keys),
     )
 
 

@@ -24,7 +24,7 @@ from perftrend.analysis import noise, partition
 from perftrend.archive import Output
 from perftrend.archive.ingestion import OUTPUT, without_doubles
 from perftrend.builds import Builds, BuiltCommit
-from perftrend.errors import ArchiveError, TestbedError
+from perftrend.errors import ArchiveError, BuildError, NoNumbersError, TestbedError
 from perftrend.execution import robot, selection
 from perftrend.execution.robot import LockReference, run_suites, stage_folder
 from perftrend.measure import lock
@@ -166,6 +166,47 @@ def _test(key: TraceKey) -> tuple[str, str]:
     return parameters.get("suite", ""), parameters["test"]
 
 
+@dataclass(slots=True)
+class NumbersCheck:
+    """Ends a job whose command prints no numbers, whatever the commit.
+
+    Otherwise, it would fail with each commit in turn. Such a measurement is not archived.
+    """
+
+    old: str
+    """The commit that others are compared with; its command ends with 0 only if it has printed numbers."""
+    other: Callable[[str], BuiltCommit]
+    """Returns another build than that of a commit, to see whether the command works at all."""
+    has_numbers: bool = False
+    """Whether a build gave numbers."""
+
+    def require(self, product: Builds, measured: BuildMeasurement) -> None:
+        """Check the last measurement by the command of the profile.
+
+        :raises NoNumbersError: if the command gives no numbers for any build.
+        """
+        failure = product.failure
+        if self.has_numbers or not measured.failed or failure is None:
+            self.has_numbers |= bool(measured.values)
+            return
+        is_certain = failure.has_ended and measured.commit == self.old
+        if not is_certain and self._works_elsewhere(product, measured.commit):
+            self.has_numbers = True
+            return
+        raise NoNumbersError(
+            f"nothing can be compared, because the command printed no numbers for {measured.commit[:12]}: "
+            f"{failure.reason}",
+            last_lines=failure.last_lines,
+        )
+
+    def _works_elsewhere(self, product: Builds, commit: str) -> bool:
+        try:
+            other = self.other(commit)
+        except BuildError:
+            return True  # the job reports that
+        return bool(product.measure(other, 1).values)
+
+
 @dataclass(frozen=True, slots=True)
 class BuildMeasurements:
     """Measurements of builds, each in a folder of its own."""
@@ -174,6 +215,7 @@ class BuildMeasurements:
     suites: Suites
     folder: Path
     """The root of the places of measurements."""
+    numbers: NumbersCheck
 
     def measure(self, built: BuiltCommit, place: str) -> BuildMeasurement:
         """Install a build and measure it once, unless the archive has the measurement.
@@ -181,6 +223,7 @@ class BuildMeasurements:
         :param place: its last part is the number of the measurement of this build, from 1.
 
         :raises BuildError: if the build cannot be installed.
+        :raises NoNumbersError: if the command of the profile gives no numbers for any build.
         :raises ArchiveError: if the archive has a measurement of another commit in this place.
         :raises TestbedError: if Robot Framework could not run.
         """
@@ -188,11 +231,14 @@ class BuildMeasurements:
         def once(staging: Path) -> BuildMeasurement:
             self.product.install(built)
             if self.product.profile.measure is not None:
-                return self.product.measure(built, int(target.name))
+                measured = self.product.measure(built, int(target.name))
+                self.numbers.require(self.product, measured)
+                return measured
             return self.suites.measure(built.commit, built.device_options, staging)
 
         target = self.folder / place
         measured = measure_once(target, once)
+        self.numbers.has_numbers |= bool(measured.values)
         if measured.commit != built.commit:
             raise ArchiveError(f"{target} belongs to another commit; remove it to measure it again")
         return replace(measured, archive=place)
@@ -238,6 +284,7 @@ def lock_testbed(
     product: Builds,
     names: Mapping[TraceKey, str],
     *,
+    numbers: NumbersCheck,
     folder: Path,
     owner: str,
 ) -> Iterator[BuildMeasurements]:
@@ -249,7 +296,12 @@ def lock_testbed(
     :raises TestbedError: if the testbed cannot be acquired.
     """
     with lock.hold(
-        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=owner, report=console.warn
+        spec.lock,
+        capacity=spec.places,
+        wait_s=settings.wait_s,
+        owner=owner,
+        what="" if names else "this machine",
+        report=console.warn,
     ) as place:
         suites = Suites(
             settings,
@@ -259,7 +311,7 @@ def lock_testbed(
             robot.LockReference(spec.lock, place),
             names,
         )
-        yield BuildMeasurements(product, suites, folder)
+        yield BuildMeasurements(product, suites, folder, numbers)
 
 
 def read_deviations(settings: Settings, testbed: str, names: Mapping[TraceKey, str]) -> dict[str, float]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from perftrend import console
 from perftrend.clients.gerrit import Gerrit, GerritChange, PatchSet, connect
 from perftrend.clients.git import Repository
 from perftrend.errors import ServiceError, UsageError
 from perftrend.settings import ProjectSettings, Settings
+from perftrend.text import line
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,26 @@ def of_review(repository: Repository, reviewed: ReviewedPatch) -> Revisions:
 
 
 def resolve(repository: Repository, old: str | None, new: str) -> Revisions:
-    """Return two commits that the user named.
+    """Return two commits that the user named: the older one is the parent, if they are on one branch.
 
     :param old: the commit to compare with; None for the parent.
     :raises UsageError: if one is not in the repository, or both are the same.
     """
-    patch = repository.resolve(new)
+    patch = repository.resolve_name(new)
     if old is None:
         return _with_parent(repository, patch)
-    parent = repository.resolve(old)
+    parent = repository.resolve_name(old)
     if parent == patch:
         raise UsageError(f"--old {old} and --new {new} are the same commit; name two")
+    if repository.is_ancestor(patch, parent):
+        warn_of_swap(old, new)
+        parent, patch = patch, parent
     return Revisions(parent, patch)
+
+
+def warn_of_swap(old: str, new: str) -> None:
+    """Print that two commits are used in the order of the history, not in the given one."""
+    console.warn(f"--old {line(old)} is newer than --new {line(new)}; they are used the other way round")
 
 
 def _with_parent(repository: Repository, patch: str) -> Revisions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from perftrend.measure.testbed import Testbed
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.settings.sections import ProjectSettings
-from perftrend.text import format_count
+from perftrend.text import format_count, line
 from perftrend.trigger import Trigger
 
 
@@ -34,6 +35,10 @@ class JobScope:
     """The traces that the suites measure; empty if a command of the product's profile measures."""
     notices: tuple[str, ...] = ()
     """Notices for readers of the report."""
+    testbed: str = ""
+    """The name of the testbed, for readers; empty if no testbed is involved."""
+    command: str = ""
+    """The command that measures; empty if the suites do."""
 
     def plan(self, trigger: Trigger) -> RequestPlan:
         """Return the plan of the request that started the job."""
@@ -44,7 +49,7 @@ class JobScope:
     def extent(self, job: str) -> str:
         """Return the number of tests and the estimated duration, as text."""
         if not self.keys:
-            return "the command of the product's profile"
+            return f"measured by {self.command}"
         duration = estimate.describe(job, self.keys, self.spec, self.settings)
         tests = format_count(len(estimate.tests(self.keys)), "test")
         return f"{tests} on {self.spec.name}, {duration}"
@@ -52,13 +57,14 @@ class JobScope:
 
 @contextmanager
 def open_scope(
-    settings: Settings, project: ProjectSettings, *, is_under_review: bool
+    settings: Settings, project: ProjectSettings, *, is_under_review: bool, is_requested: bool = False
 ) -> Iterator[tuple[JobScope, Builds]]:
     """Choose the testbed and the tests, then open the builds, which mirrors the repository.
 
     :param is_under_review: whether code of a change under review is built and measured.
+    :param is_requested: whether a comment requested the job on the testbed.
     """
-    found = choose_scope(settings, builds.profile_of(project))
+    found = choose_scope(settings, builds.profile_of(project), is_requested=is_requested)
     with builds.open_builds(project, is_under_review=is_under_review, log=console.warn) as product:
         if found.keys and product.isolation:
             options = {**found.settings.device_options, **product.isolation}
@@ -66,16 +72,35 @@ def open_scope(
         yield found, product
 
 
-def choose_scope(settings: Settings, profile: Profile) -> JobScope:
+def choose_scope(settings: Settings, profile: Profile, *, is_requested: bool = False) -> JobScope:
     """Choose the testbed and the tests.
 
+    A command measures on this machine: no testbed is involved, unless a comment names one.
+
+    :param is_requested: whether a comment requested the job on the testbed.
     :raises UsageError: if no test is selected, or too many are.
     :raises TestbedError: if neither the testbed nor its fallback can be used here.
     """
     if profile.measure is not None:
-        return JobScope(settings, specification.load(settings.testbed, settings.testbeds), frozenset())
+        spec = specification.load(settings.testbed, settings.testbeds)
+        named = spec.name if is_requested else ""
+        command = line(shlex.join(profile.measure.command))
+        return JobScope(settings, spec, frozenset(), testbed=named, command=command)
     settings, spec, notices = usable_testbed(settings.for_builds)
-    return JobScope(settings, spec, select_traces(settings, spec), tuple(notices))
+    return JobScope(settings, spec, select_traces(settings, spec), tuple(notices), spec.name)
+
+
+def job_name(job: str, settings: Settings, *, is_requested: bool = False) -> str:
+    """Return Jenkins's name of a job, or one of the testbed, or of the profile if no testbed is involved.
+
+    :param is_requested: whether a comment requested the job on the testbed.
+    :raises SettingsError: if no profile is set, or it is not valid.
+    """
+    given = os.environ.get("JOB_NAME")
+    if given:
+        return given
+    is_command = not is_requested and builds.profile_of(settings.project).measure is not None
+    return f"perftrend-{job}-{settings.project.profile if is_command else settings.testbed}"
 
 
 def select_traces(settings: Settings, spec: Specification) -> frozenset[TraceKey]:

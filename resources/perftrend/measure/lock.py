@@ -45,6 +45,7 @@ def hold(
     capacity: int = 1,
     wait_s: float = 0.0,
     owner: str = "",
+    what: str = "",
     report: Callable[[str], None] | None = None,
 ) -> Iterator[LockedPlace]:
     """Acquire one of the testbed's places; the kernel releases it however this process ends.
@@ -52,6 +53,7 @@ def hold(
     :param name: the name of the lock, from the testbed's file.
     :param wait_s: maximum time to wait for a place.
     :param owner: name of the holder, for messages of other jobs.
+    :param what: what is locked, for messages; empty for the testbed.
     :param report: called once a minute with a message that names the current holder.
     :returns: the place. A child process that inherits its file descriptor also holds it, and learns that from
         the variables :data:`HELD` and :data:`HELD_INSTANCE`.
@@ -61,6 +63,7 @@ def hold(
         yield LockedPlace(-1, int(os.environ.get(HELD_INSTANCE, "0")))
         return
     end = time.monotonic() + wait_s
+    what = what or f"testbed {name}"
     next_report = 0.0
     while True:
         for slot in range(capacity):
@@ -74,11 +77,9 @@ def hold(
         now = time.monotonic()
         holder = _holder(_file(name, 0))
         if now >= end:
-            raise errors.TestbedError(
-                f"testbed {name} is in use by {holder}; wait longer with --wait SECONDS"
-            )
+            raise errors.TestbedError(f"{what} is in use by {holder}; wait longer with --wait SECONDS")
         if report and now >= next_report:
-            report(f"testbed {name} is in use by {holder}; waiting for up to {end - now:.0f} s")
+            report(f"{what} is in use by {holder}; waiting for up to {end - now:.0f} s")
             next_report = now + _REPORT_EVERY_S
         time.sleep(min(_LOOK_EVERY_S, max(0.0, end - now)))
 

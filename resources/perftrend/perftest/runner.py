@@ -19,7 +19,7 @@ from perftrend import console
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, BuildError, UsageError
 from perftrend.execution import build_measurement
-from perftrend.execution.build_measurement import BuildMeasurements
+from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck
 from perftrend.files import write_whole
 from perftrend.measure.specification import Specification
 from perftrend.model import BuildMeasurement, TraceKey
@@ -149,7 +149,13 @@ def compare(
             with _attribute_failure(side):
                 built[side] = product.build(plan.commits[side])
         with build_measurement.lock_testbed(
-            plan.settings, plan.spec, product, plan.names, folder=plan.folder, owner=plan.job
+            plan.settings,
+            plan.spec,
+            product,
+            plan.names,
+            numbers=_numbers_check(built),
+            folder=plan.folder,
+            owner=plan.job,
         ) as testbed:
             return _measure_rounds(plan, built, testbed, in_progress)
     except _BrokenError as error:
@@ -157,6 +163,11 @@ def compare(
         if log.is_file():
             shutil.copyfile(log, plan.folder / f"{error.broken.side}.{log.name}")
         return PatchVerdict(broken=error.broken), ()
+
+
+def _numbers_check(built: Mapping[BuildSide, BuiltCommit]) -> NumbersCheck:
+    parent, patch = built[BuildSide.PARENT], built[BuildSide.CURRENT]
+    return NumbersCheck(parent.commit, lambda commit: patch if commit == parent.commit else parent)
 
 
 def _is_of(comparison: PatchComparison, folder: Path) -> bool:

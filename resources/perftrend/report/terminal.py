@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perftrend.model import Outcome, Verdict
+from perftrend.report.narrow_table import fit_rows
 from perftrend.report.texts import VerdictRow, passes, rows, sentence
 from perftrend.text import NOTHING
 
@@ -31,6 +32,8 @@ _STYLES = {
 _UNLIMITED = 100_000
 _WIDE = 120
 """Columns that a terminal needs to show reasons in the table."""
+_NARROW = 80
+"""Columns below which rows wrap."""
 _LONGEST_REASON = 240
 
 
@@ -48,7 +51,10 @@ def terminal_table(verdicts: Sequence[Verdict], *, stream: TextIO) -> None:
     if verdicts:
         content = rows(verdicts)
         wide = console.width >= _WIDE
-        console.print(_table(content, with_reasons=wide, longest=None if terminal else _LONGEST_REASON))
+        if console.width < _NARROW:
+            _print_narrow(content, console)
+        else:
+            console.print(_table(content, with_reasons=wide, longest=None if terminal else _LONGEST_REASON))
         console.print()
         if not wide:
             _print_reasons(content, console)
@@ -76,6 +82,26 @@ def _table(content: Sequence[VerdictRow], *, with_reasons: bool, longest: int | 
         reason = [Text(_reason(row, longest))] if with_reasons else []
         table.add_row(*(Text("-" if cell == NOTHING else cell) for cell in cells), _outcome(row), *reason)
     return table
+
+
+def _print_narrow(content: Sequence[VerdictRow], console: Console) -> None:
+    headings = ("Test", "Frame", "Metric", "Trend [Mpps]", "Runs", "Long-term change", "Verdict")
+    cells = [
+        (
+            "-" if cell == NOTHING else cell
+            for cell in (row.test, row.frame, row.metric, row.trend, row.runs, row.change)
+        )
+        for row in content
+    ]
+    rows = [headings, *((*row, str(line.outcome)) for row, line in zip(cells, content, strict=True))]
+    first, *others = fit_rows(rows, console.width)
+    for line in first:
+        console.print(Text(line, style="bold"))
+    for lines, row in zip(others, content, strict=True):
+        for line in lines:
+            text = Text(line)
+            text.highlight_words([str(row.outcome)], _STYLES[row.outcome])
+            console.print(text)
 
 
 def _print_reasons(content: Sequence[VerdictRow], console: Console) -> None:

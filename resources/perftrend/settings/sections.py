@@ -268,9 +268,9 @@ class BisectSettings(Section):
     """Settings of the search for the commit that changed the performance."""
 
     old: Text | None = None
-    """Hash of the older commit; none for that of the comment."""
+    """The older commit; none for that of the comment."""
     new: Text | None = None
-    """Hash of the newer commit; none for the change."""
+    """The newer commit; none for the change."""
     change: Count | None = None
     """Number of a change in Gerrit, whose newest patch set is the newer commit."""
     strategy: Literal["adaptive", "documented"] = "adaptive"

@@ -65,6 +65,18 @@ def test_names_may_have_blanks_a_colon_and_a_unit() -> None:
     } == found
 
 
+def test_less_time_is_better_unless_said_otherwise() -> None:
+    printed, open_ = b"parse 12 ms\nrate 5 Mpps\nruns 3\n", {"unit": "", "better": ""}
+
+    found = measurement.read_numbers(printed, measure("named", **open_))
+    told = measurement.read_numbers(printed, measure("named", unit="", better="higher"))
+
+    assert {"parse": Better.LOWER, "rate": Better.HIGHER, "runs": Better.HIGHER} == {
+        name: each.better for name, each in found.items()
+    }
+    assert {Better.HIGHER} == {each.better for each in told.values()}
+
+
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
@@ -77,11 +89,20 @@ def test_json_is_a_number_a_list_or_an_object(printed: str, expected: dict[str, 
     assert expected == told(printed, "json")
 
 
+def test_lines_with_names_are_recognised() -> None:
+    with pytest.raises(
+        ValueError, match=r"'parse: 12 ms' is not a number; .* set the parameter prints=named"
+    ):
+        told("parse: 12 ms\n")
+
+
 def test_lines_are_ignored_only_where_a_pattern_says_so() -> None:
     printed = "# warming up\n12\n"
 
     assert {"command": (12.0,)} == told(printed, ignore=["#.*"])
-    with pytest.raises(ValueError, match=r"line 1: '# warming up' is not a number; skip such lines"):
+    with pytest.raises(
+        ValueError, match=r"line 1: '# warming up' is not a number; to skip such lines, set the parameter"
+    ):
         told(printed, ignore=["#"])
 
 

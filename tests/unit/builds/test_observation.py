@@ -326,7 +326,7 @@ def test_pinning_is_announced_once_where_there_is_a_choice(cores: list[int], not
         attempts(machine, observer, False)
 
     assert [
-        "the command runs on one core; measure.cores: all in the profile lets it use several"
+        "the command runs on one core; the parameter cores=all (measure.cores) lets it use several"
     ] * notices == (machine.warnings)
 
 

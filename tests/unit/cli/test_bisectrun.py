@@ -30,7 +30,7 @@ project:
 testbed: simulated
 """
 WORKS, BREAKS = "exit 0\n", "echo 'router.c:4: error' >&2; exit 2\n"
-JOB = "perftrend-bisectrun-simulated"
+JOB = "perftrend-bisectrun-command"
 
 
 @dataclass
@@ -178,6 +178,36 @@ def test_ends_may_be_given_without_a_bisection(place: Place) -> None:
     assert 1 == ended.exit_code, ended.err
 
 
+def test_ends_are_named_as_in_git(place: Place) -> None:
+    place.range(100, 100, 80, 80)
+    place.history.git("bisect", "reset")
+    place.history.git("tag", "v2.0", place.hashes[0])
+
+    assert 1 == place.at(2).run("--old", "v2.0", "--new", "main").exit_code
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        (
+            ["--old", "main", "--new", "v2.0"],
+            "the old end is newer than the new one; give --old v2.0 and --new main",
+        ),
+        (["--old", "v9.9"], "'v9.9' is not a commit of "),
+        (["--old=--all"], "'--all' is not a commit of "),
+    ],
+)
+def test_wrong_ends_stop_git(place: Place, ends: list[str], message: str) -> None:
+    place.range(100, 100, 80)
+    place.history.git("tag", "v2.0", place.hashes[0])
+
+    ended = place.at(1).run(*ends)
+
+    assert (202, []) == (ended.exit_code, place.measured)
+    assert message in ended.err
+    assert 1 == len(ended.err.splitlines())
+
+
 def test_given_end_outweighs_that_of_git(place: Place) -> None:
     """The middle of three levels is the old one of the upper two."""
     place.range(120, 100, 100, 80)
@@ -236,7 +266,7 @@ def test_commit_that_was_judged_is_not_measured_again(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [("--trial-duration", "2"), ("--device-option", "acl_rules=5"), ("--testbed", "1n-loopback")]
+    "change", [("--trial-duration", "2"), ("--device-option", "acl_rules=5"), ("--better", "lower")]
 )
 def test_what_was_measured_otherwise_does_not_count(place: Place, change: tuple[str, str]) -> None:
     place.range(100, 100, 80)
@@ -333,7 +363,7 @@ def test_failure_stops_git(
     [
         ("--measurements 0", "0 is less than 1; see ./run bisectrun --help"),
         ("--confidence 2", "bisect.confidence is 2.0"),
-        ("--old HEAD", "'HEAD' is not a commit hash"),
+        ("--old HEAD~9", "'HEAD~9' is not a commit of "),
         ("--old deadbeef", "deadbeef does not exist in the repository"),
         ("--old {2}", "both ends are the commit "),
         ("--profile none", "profile 'none' is unknown"),

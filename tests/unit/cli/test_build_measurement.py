@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from perftrend.builds import BuiltCommit
-from perftrend.errors import ArchiveError, TestbedError
-from perftrend.execution.build_measurement import BuildMeasurements, without_doubtful
+from perftrend.builds.measurement import CommandFailure
+from perftrend.errors import ArchiveError, NoNumbersError, TestbedError
+from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, without_doubtful
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples
 
 NOW = datetime(2026, 3, 2, 18, tzinfo=UTC)
@@ -27,21 +28,30 @@ class Product:
     gives: list[tuple[dict[str, MetricSamples], dict[str, str]]]
     installed: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
     profile: Any = field(default_factory=lambda: type("Profile", (), {"measure": "by a command"}))
+    failure: CommandFailure | None = None
 
     def install(self, built: BuiltCommit) -> None:
         self.installed.append(built.commit)
 
     def measure(self, built: BuiltCommit, number: int) -> BuildMeasurement:
         self.numbers.append(number)
-        return BuildMeasurement(built.commit, NOW, NOW, *self.gives.pop(0))
+        self.measured.append(built.commit)
+        values, failed = self.gives.pop(0)
+        reasons = [why for why in failed.values() if not why.startswith(NOT_VALID)]
+        self.failure = (
+            CommandFailure(why := reasons[0], (f"last of {why}",), why == "text") if reasons else None
+        )
+        return BuildMeasurement(built.commit, NOW, NOW, values, failed)
 
 
 def measuring(
     folder: Path, *gives: tuple[dict[str, MetricSamples], dict[str, str]]
 ) -> tuple[BuildMeasurements, Product]:
     product = Product(list(gives))
-    return BuildMeasurements(product, None, folder), product  # type: ignore[arg-type]
+    numbers = NumbersCheck(ONE, lambda commit: built(OTHER if commit == ONE else ONE))
+    return BuildMeasurements(product, None, folder, numbers), product  # type: ignore[arg-type]
 
 
 def built(commit: str) -> BuiltCommit:
@@ -112,3 +122,53 @@ def test_failure_of_the_build_is_no_doubt() -> None:
     assert kept is not None
     assert {"t": "no route to host"} == kept.failed
     assert without_doubtful(BuildMeasurement(ONE, NOW, NOW, {}, DOUBTFUL)) is None
+
+
+# ---- a command that prints no numbers
+
+VALUES: dict[str, MetricSamples] = {"t": MetricSamples((1.0,))}
+TEXT, CRASH = ({}, {"command": "text"}), ({}, {"command": "crash"})
+"""What a command gives that ends with 0, and one that does not."""
+
+
+def test_text_of_the_old_commit_ends_the_job_at_once(tmp_path: Path) -> None:
+    testbed, product = measuring(tmp_path, TEXT)
+
+    with pytest.raises(NoNumbersError, match=rf"printed no numbers for {ONE[:12]}: text$") as ended:
+        testbed.measure(built(ONE), "1")
+
+    assert (("last of text",), [ONE]) == (ended.value.last_lines, product.measured)
+    assert [] == [each for each in tmp_path.iterdir() if each.name[0] != "."], "it is not archived"
+
+
+@pytest.mark.parametrize(
+    ("commit", "other", "gives"), [(ONE, OTHER, CRASH), (OTHER, ONE, CRASH), (OTHER, ONE, TEXT)]
+)
+def test_failure_ends_the_job_if_the_other_commit_fails_too(
+    tmp_path: Path, commit: str, other: str, gives: Any
+) -> None:
+    testbed, product = measuring(tmp_path, gives, CRASH)
+
+    with pytest.raises(NoNumbersError, match=rf"printed no numbers for {commit[:12]}: "):
+        testbed.measure(built(commit), "1")
+
+    assert [commit, other] == product.measured
+
+
+@pytest.mark.parametrize("gives", [CRASH, TEXT])
+def test_failure_is_a_result_if_the_other_commit_gives_numbers(tmp_path: Path, gives: Any) -> None:
+    testbed, product = measuring(tmp_path, gives, (VALUES, {}), CRASH)
+
+    found = [testbed.measure(built(OTHER), "1"), testbed.measure(built("3" * 40), "2")]
+
+    assert [{}, {}] == [each.values for each in found]
+    assert [OTHER, ONE, "3" * 40] == product.measured, "the other one is tried only once"
+
+
+def test_failure_after_archived_numbers_is_a_result(tmp_path: Path) -> None:
+    measuring(tmp_path, (VALUES, {}))[0].measure(built(ONE), "1")
+    testbed, product = measuring(tmp_path, TEXT)
+    testbed.measure(built(ONE), "1")
+
+    assert {"command": "text"} == testbed.measure(built(ONE), "2").failed
+    assert [ONE] == product.measured

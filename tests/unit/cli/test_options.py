@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import importlib
 import signal
 import time
 import weakref
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from perftrend.builds import Profile, profile_of
 from perftrend.cli import options
 from perftrend.errors import EXIT_INTERRUPTED
 
@@ -22,6 +25,68 @@ def test_search_of_ndr_and_pdr_is_chosen_for_every_job_that_measures(job: str) -
     given = importlib.import_module(f"jobs.{job}").parser().parse_args(["--search", "binary"])
 
     assert "binary" == options.of_suites(given)["search.strategy"]
+
+
+def loaded(*words: str, job: str = "bisect") -> tuple[argparse.Namespace, Profile]:
+    given = importlib.import_module(f"jobs.{job}").parser().parse_args(words)
+    return given, profile_of(options.load_settings(given, options.of_program(given)).project)
+
+
+@pytest.mark.parametrize("job", ["perftest", "bisect", "bisectrun"])
+def test_program_needs_no_settings(job: str) -> None:
+    words = [
+        "--measure",
+        "./bench --repeat '5 6'",
+        "--build",
+        "make -j{jobs}",
+        "--unit",
+        "ms",
+        "--better",
+        "lower",
+    ]
+
+    given, profile = loaded(*words, "--parameter", "cores=all", job=job)
+
+    assert profile.measure is not None
+    assert (("./bench", "--repeat", "5 6"), "ms", "lower", "all") == (
+        profile.measure.command, profile.measure.unit, profile.measure.better, profile.measure.cores
+    )  # fmt: skip
+    assert ((("make", "-j{jobs}"),), ("**/*",)) == (profile.build, profile.artifacts)
+    assert sorted([*words, "--parameter", "cores=all"]) == sorted(
+        word for pair in options.words_of_program(given) for word in pair
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["./bench | tail -1", "./configure && make", "N=1 ./bench", "./bench $HOME", "cat *.txt", "a; b"],
+)
+def test_command_of_a_shell_is_run_by_one(command: str) -> None:
+    _, profile = loaded("--measure", command)
+
+    assert profile.measure is not None
+    assert ("sh", "-c", command) == profile.measure.command
+
+
+def test_program_replaces_the_product_of_the_settings(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("project: {profile: vpp, parameters: {plugins: acl}}")
+
+    _, profile = loaded("--settings", str(settings), "--measure", "./bench")
+
+    assert "command" == profile.name
+
+
+def test_option_outweighs_a_parameter_of_the_settings(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("project: {profile: command, parameters: {measure: ./old, unit: ms, cores: all}}")
+
+    _, profile = loaded("--settings", str(settings), "--measure", "./bench", "--unit", "s")
+
+    assert profile.measure is not None
+    assert (("./bench",), "s", "all") == (
+        profile.measure.command, profile.measure.unit, profile.measure.cores
+    )  # fmt: skip
 
 
 def test_job_hides_its_memory_from_other_programs_of_its_user() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from perftrend.builds import Builds
 from perftrend.cli import perftest
 from perftrend.clients.gerrit import reviews
-from perftrend.model import BuildMeasurement
+from perftrend.model import NOT_VALID, BuildMeasurement
 from perftrend.store import Store
 from tests.doubles import gerrit
 from tests.doubles.gerrit import GerritDouble
@@ -57,7 +58,9 @@ class Place:
 
     @property
     def archive(self) -> Path:
-        return self.bench.archives / "perftrend-perftest-1n-veth"  # type: ignore[no-any-return]
+        """The folder of the only job: of the profile, or of the testbed that a comment names."""
+        usual = self.bench.archives / "perftrend-perftest-command"
+        return next(self.bench.archives.glob("perftrend-perftest-*"), usual)  # type: ignore[no-any-return]
 
     @property
     def store(self) -> Path:
@@ -106,6 +109,21 @@ def test_slower_commit_is_a_regression(place: Place) -> None:
     assert (-1, 6, None) == tuple(place.report()[name] for name in ("vote", "rounds", "change"))
 
 
+@pytest.mark.parametrize(
+    "ends", [("--new", "HEAD"), ("--new", "main", "--old", "v2.0"), ("--new", "v2.0", "--old", "@")]
+)
+def test_commits_are_named_as_in_git(place: Place, ends: tuple[str, ...]) -> None:
+    older = place.product.commit(100)
+    place.product.history.git("tag", "v2.0")
+    newer = place.product.commit(90)
+
+    ended = place.run(*ends)
+
+    assert 1 == ended.exit_code
+    assert (older, newer) == (place.report()["parent"], place.report()["patch"])
+    assert ("--old @ is newer than --new v2.0" in ended.err) is ("@" in ends)
+
+
 def test_archive_has_the_documented_folders_and_the_report(place: Place) -> None:
     place.product.commit(100)
     place.run("--new", place.product.commit(90))
@@ -128,7 +146,7 @@ def test_rounds_are_stored_apart_from_runs(place: Place) -> None:
     with Store.open(place.store) as store:
         [found] = store.patch_tests.newest(10)
         [trace] = store.patch_tests.traces(found)
-        assert ("perftrend-perftest-1n-veth/1", slower, 6, True) == (
+        assert ("perftrend-perftest-command/1", slower, 6, True) == (
             found.name, found.patch, found.rounds, found.ended
         )  # fmt: skip
         assert ("ops", 6, 6) == (trace.unit, len(trace.parent), len(trace.current))
@@ -180,7 +198,7 @@ def test_store_that_cannot_be_written_stops_no_test(place: Place) -> None:
 
     assert 3 == ended.exit_code
     told = r"the rounds are archived, but not stored: store .*/perftrend.sqlite: this is not a database; .*"
-    assert re.search(told + r"; ./run ingest archives/perftrend-perftest-1n-veth/1 stores them\n", ended.err)
+    assert re.search(told + r"; ./run ingest archives/perftrend-perftest-command/1 stores them\n", ended.err)
     assert place.report()["ended"]
 
 
@@ -243,9 +261,24 @@ def test_test_that_fails_with_the_patch_alone_is_told(place: Place) -> None:
     assert -1 == place.report()["vote"]
 
 
-def test_nothing_that_can_be_trusted_is_no_verdict(place: Place) -> None:
-    place.product.commit(None)
+def test_command_that_prints_no_numbers_ends_the_job_at_once(place: Place, measured: list[str]) -> None:
+    parent = place.product.commit(None)
     also = place.product.history.commit("Also", {"NOTES": "x\n"})
+
+    ended = place.run("--new", also)
+
+    assert (2, {parent, also}) == (ended.exit_code, set(measured))
+    assert 1 == ended.err.count("nothing can be compared, because the command printed no numbers for ")
+    assert 2 == len(measured)
+
+
+def test_nothing_that_can_be_trusted_is_no_verdict(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.product.commit(100)
+    also = place.product.history.commit("Also", {"NOTES": "x\n"})
+    now, why = datetime.now(UTC), {"command": f"{NOT_VALID}the generator was slow"}
+    monkeypatch.setattr(
+        Builds, "measure", lambda _, built, __: BuildMeasurement(built.commit, now, now, {}, why)
+    )
 
     ended = place.run("--new", also)
 
@@ -317,11 +350,12 @@ def test_rounds_of_another_patch_are_not_taken(place: Place, killed: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give what to compare: --change N of a change in Gerrit, or --new HASH"),
+        ([], "give what to compare: --change N of a change in Gerrit, or --new COMMIT"),
         (["--new", "abcdef0", "--change", "3"], "give what to compare"),
         (["--old", "abcdef0", "--change", "3"], "give what to compare"),
         (["--new", "abcdef0"], "abcdef0 does not exist in the repository"),
-        (["--new", "HEAD"], "'HEAD' is not a commit hash"),
+        (["--new", "HEAD~9"], "'HEAD~9' is not a commit of "),
+        (["--new=--all"], "'--all' is not a commit of "),
         (["--change", "3"], "gerrit.url is not set"),
         (["--new", "abcdef0", "--profile", "comand"], "did you mean 'command'?"),
         (["--new", "abcdef0", "--repository", "nowhere"], "nowhere"),
@@ -418,7 +452,7 @@ def test_verdict_is_posted_with_its_vote(
     assert exit_code == ended.exit_code
     assert review.text.startswith(said)
     assert {"Performance": vote} == review.double.posted[-1]["labels"]
-    assert "autogenerated:perftrend:perftrend-perftest-1n-veth" == review.double.posted[-1]["tag"]
+    assert "autogenerated:perftrend:perftrend-perftest-command" == review.double.posted[-1]["tag"]
     assert (1, 1) == (review.place.report()["change"], review.place.report()["patch_set"])
 
 

@@ -48,7 +48,7 @@ def test_sentence_comes_last(make_verdict: MakeVerdict) -> None:
     assert ["No test was analysed"] == lines()
 
 
-@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 160])
 def test_terminal_is_not_overrun(
     make_verdict: MakeVerdict, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
@@ -59,6 +59,23 @@ def test_terminal_is_not_overrun(
 
     assert max(map(len, shown)) <= width
     assert 40 == sum(line.count("word") for line in shown)
+
+
+@pytest.mark.parametrize("width", [40, 60, 79])
+def test_narrow_terminal_shows_whole_names_and_verdicts(
+    make_verdict: MakeVerdict, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    names = ["64b-1c-ethip4-ip4base-mrr", "64b-1c-ethip4-ip4base-acl60-mrr"]
+    outcomes = [Outcome.REGRESSION, Outcome.NOT_VALID]
+
+    shown = "\n".join(lines(*map(make_verdict, names, outcomes), stream=Terminal()))
+
+    assert "\x1b[1;31mregression" in shown
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert {*names, "regression", "not", "valid"} <= set(plain.split())
 
 
 def test_terminal_has_colours(make_verdict: MakeVerdict, monkeypatch: pytest.MonkeyPatch) -> None:

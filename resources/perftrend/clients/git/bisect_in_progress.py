@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from perftrend.clients.git.checkouts import Checkout, find_checkout
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
 
@@ -23,10 +24,7 @@ _JUDGED = ("BISECT_HEAD", "HEAD")
 class Underway:
     """A checkout, and the ``git bisect`` in progress there."""
 
-    checkout: Path
-    """The top of its worktree."""
-    folder: Path
-    """The git folder that all worktrees of the repository share."""
+    checkout: Checkout
     commit: str
     """Full hash of the commit to be judged."""
     old: str | None = None
@@ -43,23 +41,21 @@ def underway(place: Path) -> Underway:
     :param place: the checkout, or a folder in it.
     :raises UsageError: if there is no checkout, or no commit is checked out.
     """
-    git = Git(place)
-    found = git.try_("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-    if found.code:
+    checkout = find_checkout(place)
+    if checkout is None:
         raise UsageError(f"{place} is not a checkout of a git repository; start this where git bisect runs")
-    checkout, folder = map(Path, found.output.splitlines())
-    git = Git(checkout)
+    git = Git(checkout.top)
     # The ref that --no-checkout sets instead of a checkout takes precedence.
     places = [git.try_("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") for ref in _JUDGED]
     commit = next((done.output.strip() for done in places if not done.code), None)
     if commit is None:
-        raise UsageError(f"{checkout} has no commit checked out; start this where git bisect runs")
+        raise UsageError(f"{checkout.top} has no commit checked out; start this where git bisect runs")
     good, bad = (git.try_("bisect", "terms", f"--term-{side}").output.strip() or side for side in _SIDES)
     log = git.try_("bisect", "log").output
     old, new = _first(log, good), _first(log, bad)
     known = {f"refs/bisect/{good}-{old}", f"refs/bisect/{bad}"}
     refs = git.run("for-each-ref", "--format=%(refname)", "refs/bisect/").split()
-    return Underway(checkout, folder, commit, old, new, tuple(ref for ref in refs if ref in known))
+    return Underway(checkout, commit, old, new, tuple(ref for ref in refs if ref in known))
 
 
 def _first(log: str, term: str) -> str | None:

@@ -23,6 +23,7 @@ _FORMAT = "%H%x00%P%x00%an%x00%ct%x00%s"
 _CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
 _CANDIDATES = 4
 _CHECKOUT_S = 1800.0
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,44 @@ class Repository:
             raise UsageError(f"{digits} is the hash of a {existing[0]}, not of a commit")
         raise UsageError(f"{digits} does not exist in the repository; is it pushed, and the clone complete?")
 
+    def resolve_name(self, text: str) -> str:
+        """Return the full hash of a commit that the user of this machine named.
+
+        This is a hash, or, if the source of the commits is a folder on this machine, any name that git knows
+        there: a tag, a branch, ``HEAD~20``. A hash takes precedence over a branch that resembles it.
+
+        :raises UsageError: if the text does not name a commit.
+        :raises ServiceError: if the commit cannot be fetched.
+        """
+        try:
+            return self.resolve(text)
+        except UsageError as not_a_hash:
+            source = self._source_folder()
+            if source is None:
+                raise UsageError(f"{not_a_hash}; names need a repository on this machine") from None
+            found = _find_by_name(source, text.strip())
+            if found is None and _ABBREVIATED.fullmatch(text.strip().lower()):
+                raise
+        if found is None:
+            raise UsageError(
+                f"{text[:_LONGEST_NAME]!r} is not a commit of {source}; "
+                "write a hash, a tag, a branch, or a name such as HEAD~20"
+            )
+        self._require_fetched(found)
+        return found
+
+    def _source_folder(self) -> Path | None:
+        """Return the folder on this machine that the commits come from; None if they come from a server."""
+        folder = self.folder if self._address is None else Path(self._address.url)
+        return folder if folder.is_dir() else None
+
+    def _require_fetched(self, commit: str) -> None:
+        """Fetch a commit that no branch or tag of the source reaches."""
+        if self._address and self._git.try_("cat-file", "-e", f"{commit}^{{commit}}").code:
+            with mirrors.alone(self.folder):
+                refs = [f"+{commit}:refs/perftrend/{commit}"]
+                mirrors.fetch(self._git, self._address, refs, timeout_s=FETCH_S)
+
     def _candidates(self, commits: list[str]) -> str:
         some = [self.commit(name) for name in commits[:_CANDIDATES]]
         text = ", ".join(f"{each.hash[:12]} ({each.subject[:50]})" for each in some)
@@ -137,6 +176,10 @@ class Repository:
         if done.code:
             self._require_history()
         return done.code == 0
+
+    def common_ancestor(self, one: str, other: str) -> str | None:
+        """Return the newest commit that is in the history of both commits; None if there is none."""
+        return self._git.try_("merge-base", _whole(one), _whole(other)).output.strip() or None
 
     def commit(self, hash: str) -> Commit:  # noqa: A002 - the term of git
         """Return one commit.
@@ -223,6 +266,20 @@ class Repository:
                 f"{self.folder} has only the newest part of its history; "
                 "fetch the rest with git fetch --unshallow"
             )
+
+
+def _find_by_name(folder: Path, name: str) -> str | None:
+    """Return the commit of a name in a repository; None if it names nothing, or something else."""
+    if name.startswith("-") or not name.isprintable():
+        return None
+    git = Git(folder)
+    for suffix in ("", "^{commit}"):
+        # In two steps, because ":/words" would search for the suffix, too.
+        done = git.try_("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}{suffix}")
+        name = done.output.strip()
+        if done.code or not _WHOLE.fullmatch(name):
+            return None
+    return name
 
 
 def _whole(text: str) -> str:

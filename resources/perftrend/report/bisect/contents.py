@@ -30,6 +30,7 @@ class BisectSubject:
     """The testbed and the change of a search."""
 
     testbed: str
+    """Empty if none is involved."""
     change: int | None = None
     """Number in Gerrit; None if two commits were named."""
     patch_set: int | None = None

@@ -21,6 +21,7 @@ from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.texts import Cells, attempted_commits, effects, measurements
 from perftrend.report.csit_console import groups, values
+from perftrend.report.narrow_table import fit
 from perftrend.text import HASH, align, excerpt, format_count, line, value
 
 ROOM = 11_000
@@ -168,12 +169,15 @@ def _format_suspects(measure_step: MeasureStep) -> str:
     return f"; most likely so far: {belief}" if belief else ""
 
 
-def console(report: BisectReport) -> str:
-    """Return the final text: the result, the measurements, and each test in the form of CSIT."""
+def console(report: BisectReport, *, width: int | None = None) -> str:
+    """Return the final text: the result, the measurements, and each test in the form of CSIT.
+
+    :param width: the columns of a terminal, which tables fit; None: rows are not wrapped.
+    """
     lines = [texts.sentence(report), ""]
     for culprit in report.outcome.culprits:
-        lines += [*align(effects(report, culprit)), ""]
-    lines += [*excerpt(report.last_lines), *align(measurements(report, report.tests)), ""]
+        lines += [*fit(effects(report, culprit), width), ""]
+    lines += [*excerpt(report.last_lines), *fit(measurements(report, report.tests), width), ""]
     lines += [texts.search_scope(report), *texts.notes(report), ""]
     for culprit in report.outcome.culprits:
         lines += _proof(report, *report.adjacent_commits(culprit))

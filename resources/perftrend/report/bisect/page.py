@@ -84,7 +84,7 @@ def document(report: BisectReport) -> dict[str, Any]:
         "reason": plain(outcome.reason),
         "job": plain(report.job),
         "build": report.build,
-        "testbed": plain(subject.testbed),
+        "testbed": plain(subject.testbed) or None,
         "simulated": subject.simulated,
         "change": subject.change,
         "patch_set": subject.patch_set,

@@ -39,13 +39,25 @@ def partial_outcome(plan: BisectPlan, error: BaseException) -> BisectOutcome:
     return BisectOutcome(OutcomeKind.UNDECIDED, reason, belief=state.steps[-1].belief if state.steps else ())
 
 
-def command(given: argparse.Namespace, settings: Settings, searched: CommitRange) -> str:
-    """Return the command line that repeats the search."""
+def command(
+    given: argparse.Namespace,
+    settings: Settings,
+    searched: CommitRange,
+    *,
+    testbed: str,
+    program: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the command line that repeats the search.
+
+    :param testbed: empty if none is involved.
+    :param program: the options that describe a program that measures itself, with their values.
+    """
     wanted = settings.bisect
     pairs = [
         ("--settings", given.settings),
-        ("--testbed", settings.testbed),
+        ("--testbed", testbed or None),
         *(_of_example(given) if given.example else _of_product(settings, searched)),
+        *program,
         ("--search", given.search),
         ("--strategy", wanted.strategy if wanted.strategy != "adaptive" else None),
     ]
@@ -97,7 +109,7 @@ class Reporter:
         plan, reviewed = self.plan, self.reviewed
         state, settings = plan.state, plan.chosen.settings
         subject = BisectSubject(
-            testbed=plan.chosen.spec.name,
+            testbed=plan.chosen.testbed,
             change=reviewed.change.number if reviewed else None,
             patch_set=reviewed.patch_set.number if reviewed else None,
             page=reviewed.page if reviewed else "",
@@ -139,7 +151,7 @@ class Reporter:
         Posting comes before writing files: the disk may be full, and an aborted build has little time left.
         """
         settings = self.plan.chosen.settings
-        console.print_text(messages.console(bisect_report))
+        console.print_text(messages.console(bisect_report, width=console.terminal_width()))
         with gerrit_post.ignore_sigterm():
             code = gerrit_post.post(
                 settings, self.reviewed, job=self.plan.job, text=messages.message(bisect_report)

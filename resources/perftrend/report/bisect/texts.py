@@ -112,9 +112,10 @@ def build_failure(report: BisectReport, name: str) -> str:
 def search_scope(report: BisectReport) -> str:
     """Return the searched range, the testbed, the strategy and the effort, as text."""
     state = report.state
+    on = f" on {line(report.subject.testbed)}" if report.subject.testbed else ""
     return (
-        f"Searched from {commit(report, state.range.old)} to {commit(report, state.history.new)} on "
-        f"{line(report.subject.testbed)} by the strategy {report.strategy}: {effort(report)}."
+        f"Searched from {commit(report, state.range.old)} to {commit(report, state.history.new)}{on} "
+        f"by the strategy {report.strategy}: {effort(report)}."
     )
 
 

@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 
 from perftrend.perftest import PatchFinding, PatchTestVerdict
 from perftrend.report import csit_console
+from perftrend.report.narrow_table import fit
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.texts import PatchTestRow, PerftestReport
-from perftrend.text import align, excerpt, format_count, line
+from perftrend.text import excerpt, format_count, line
 
 ROOM = 10_000
 """Maximum number of characters of the table; the rest of Gerrit's limit of 16 Ki is for the other parts."""
@@ -93,14 +94,17 @@ def _block(lines: Sequence[str]) -> str:
     return "\n".join(f"{_INDENT}{line}" for line in lines)
 
 
-def console(report: PerftestReport) -> str:
-    """Return the details of all tests, in the order of their names, followed by the table."""
+def console(report: PerftestReport, *, width: int | None = None) -> str:
+    """Return the details of all tests, in the order of their names, followed by the table.
+
+    :param width: the columns of a terminal, which the table fits; None: rows are not wrapped.
+    """
     tests = sorted(report.verdict.tests, key=lambda test: test.test)
     lines = [line for index, test in enumerate(tests) for line in (*_test(index, test), "")]
     if report.verdict.broken:
         lines += [*excerpt(report.verdict.broken.last_lines), ""]
     if tests:
-        lines += [*_align_rows(texts.rows(report.verdict.tests)), ""]
+        lines += [*_align_rows(texts.rows(report.verdict.tests), width), ""]
     if legend := texts.legend(report):
         lines.append(legend)
     lines += [texts.subject(report), *texts.notes(report), "", texts.sentence(report)]
@@ -133,7 +137,7 @@ def _format_verdict(row: texts.PatchTestRow) -> str:
     return f"{row.verdict} ({row.reason})" if row.reason else row.verdict
 
 
-def _align_rows(rows: Sequence[PatchTestRow]) -> list[str]:
-    """Return a line of headings and one for each row, in columns."""
+def _align_rows(rows: Sequence[PatchTestRow], width: int | None = None) -> list[str]:
+    """Return a line of headings and one for each row, in columns; more lines only to fit a width."""
     cells = [(row.test, row.parent, row.patch, row.difference, row.interval, row.verdict) for row in rows]
-    return align([_HEADINGS, *cells])
+    return fit([_HEADINGS, *cells], width)

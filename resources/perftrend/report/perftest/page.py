@@ -84,7 +84,7 @@ def document(report: PerftestReport) -> dict[str, Any]:
         "vote": verdict.vote if report.ended else 0,
         "job": plain(report.job),
         "build": report.build,
-        "testbed": plain(subject.testbed),
+        "testbed": plain(subject.testbed) or None,
         "simulated": subject.simulated,
         "parent": subject.parent,
         "patch": subject.patch,

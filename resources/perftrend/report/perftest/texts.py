@@ -35,6 +35,7 @@ class PerftestSubject:
     """The compared commits, and the testbed."""
 
     testbed: str
+    """Empty if none is involved."""
     parent: str
     """The whole hash."""
     patch: str
@@ -149,11 +150,9 @@ def subject(report: PerftestReport) -> str:
     about, rounds = report.subject, report.verdict.rounds
     patch_set = f"Patch set {about.patch_set}" if about.patch_set else "The newer commit"
     parent = "its parent" if about.patch_set else "the older one"
+    on = f" on {line(about.testbed)}" if about.testbed else ""
     often = f", {format_count(rounds, 'round')} of both" if rounds else ""
-    return (
-        f"{patch_set} ({about.patch[:HASH]}) against {parent} ({about.parent[:HASH]}) "
-        f"on {line(about.testbed)}{often}."
-    )
+    return f"{patch_set} ({about.patch[:HASH]}) against {parent} ({about.parent[:HASH]}){on}{often}."
 
 
 def legend(report: PerftestReport) -> str:

@@ -26,7 +26,7 @@ project:
 gerrit: {{attempts: 1}}
 """
 WORKS, BREAKS = "exit 0\n", "echo compiling router.c; echo 'router.c:4: error' >&2; exit 2\n"
-JOB = "perftrend-bisect-simulated"
+JOB = "perftrend-bisect-command"
 BEGUN = "Looking for the commit that changed the performance: "
 
 
@@ -70,7 +70,8 @@ class Place:
 
     @property
     def archive(self) -> Path:
-        return self.bench.archives / JOB  # type: ignore[no-any-return]
+        """The folder of the only job: of the profile, or of the testbed that a comment names."""
+        return next(self.bench.archives.glob("perftrend-bisect-*"), self.bench.archives / JOB)  # type: ignore[no-any-return]
 
     @property
     def sessions(self) -> list[Path]:

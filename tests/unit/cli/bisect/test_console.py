@@ -44,9 +44,7 @@ def test_command_to_repeat_it_says_everything(place: Place) -> None:
     command = place.report()["command"]
 
     old, _, new = place.product.hashes
-    assert command.startswith(
-        f"./run bisect --settings settings.yaml --testbed simulated --old {old} --new {new}"
-    )
+    assert command.startswith(f"./run bisect --settings settings.yaml --old {old} --new {new}")
     assert command.endswith("--trial-duration 2.0 --first-parent")
 
 
@@ -75,6 +73,6 @@ def test_dry_run_measures_nothing(place: Place) -> None:
     ended = place.search("--dry-run")
 
     assert 0 == ended.exit_code
-    told = "Would search 2 commits, the command of the product's profile. Nothing was measured."
+    told = "Would search 2 commits, measured by sh measure.sh. Nothing was measured."
     assert f"perftrend verdict: {told}" == ended.out.splitlines()[-1]
     assert [] == place.measured == place.sessions

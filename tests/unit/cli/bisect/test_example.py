@@ -47,7 +47,7 @@ def test_command_to_repeat_the_example_is_short() -> None:
     settings = Settings(testbed="1n-loopback", tags=("mrrAND64bAND1c",))
 
     assert "./run bisect --testbed 1n-loopback --trial-duration 2.0 --example" == reporter.command(
-        given, settings, reports.state(3, []).range
+        given, settings, reports.state(3, []).range, testbed="1n-loopback"
     )
 
 
@@ -55,5 +55,5 @@ def test_command_to_repeat_a_bisection_searches_in_the_same_way() -> None:
     given = bisect.parser().parse_args(["--example", "--search", "binary"])
 
     assert "./run bisect --testbed 1n-veth --search binary --example" == reporter.command(
-        given, Settings(), reports.state(3, []).range
+        given, Settings(), reports.state(3, []).range, testbed="1n-veth"
     )

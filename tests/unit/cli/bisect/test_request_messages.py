@@ -66,9 +66,7 @@ def test_comment_may_ask_what_would_be_searched(review: Review, monkeypatch: pyt
     commented(monkeypatch, review.double, f"bisecttest-simulated {review.place.product.hashes[0]} --dry-run")
 
     assert 0 == review.place.run().exit_code
-    assert [
-        "Would search 1 commit, the command of the product's profile. Nothing was measured."
-    ] == review.texts
+    assert ["Would search 1 commit, measured by sh measure.sh. Nothing was measured."] == review.texts
     assert [] == review.place.measured
 
 
@@ -117,8 +115,7 @@ def test_beginning_is_posted_and_replaced_by_the_end(review: Review, monkeypatch
 
     begun, answered = review.double.posted
     assert (
-        f"{BEGUN}3 commits, the command of the product's profile. https://jenkins.example/job/p/7/"
-        == begun["message"]
+        f"{BEGUN}3 commits, measured by sh measure.sh. https://jenkins.example/job/p/7/" == begun["message"]
     )
     assert begun["tag"] == answered["tag"]
     assert "labels" not in begun
@@ -132,8 +129,8 @@ def test_who_goes_on_says_after_how_much(review: Review, monkeypatch: pytest.Mon
     review.search()
 
     begun = [text for text in review.all_texts if text.startswith(BEGUN)]
-    assert ["9 commits, the command of the product's profile.", ", continuing after 4 measurements."] == [
-        begun[0].removeprefix(BEGUN), begun[1].splitlines()[0].partition("profile")[2],
+    assert ["9 commits, measured by sh measure.sh.", ", continuing after 4 measurements."] == [
+        begun[0].removeprefix(BEGUN), begun[1].splitlines()[0].partition("sh measure.sh")[2],
     ]  # fmt: skip
 
 

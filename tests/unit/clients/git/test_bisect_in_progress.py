@@ -81,7 +81,11 @@ def test_checkout_without_a_bisection_has_its_commit(history: History) -> None:
 
     found = underway(history.folder / "folder")
 
-    assert (history.folder, history.folder / ".git", last) == (found.checkout, found.folder, found.commit)
+    assert (history.folder, history.folder / ".git", last) == (
+        found.checkout.top,
+        found.checkout.folder,
+        found.commit,
+    )
     assert (None, None, ()) == (found.old, found.new, found.refs)
 
 
@@ -102,10 +106,10 @@ def test_worktree_has_a_bisection_of_its_own(history: History, tmp_path: Path) -
     history.git("-C", str(place), "bisect", "start", only, hashes[0])
 
     found = underway(place)
-    mirror = Repository.mirror(str(found.checkout), tmp_path / "mirror.git")
+    mirror = Repository.mirror(str(found.checkout.top), tmp_path / "mirror.git")
     mirror.fetch(*found.refs)
 
-    assert (place, history.folder / ".git", only) == (found.checkout, found.folder, found.new)
+    assert (place, history.folder / ".git", only) == (found.checkout.top, found.checkout.folder, found.new)
     assert "Only here" == mirror.commit(only).subject
     assert None is underway(history.folder).new
 

@@ -152,6 +152,72 @@ def test_what_is_no_hash_is_refused(history: History, text: str) -> None:
         Repository.at(history.folder).resolve(text)
 
 
+@pytest.mark.parametrize("name", ["HEAD~1", "main~1", "v1.0", "annotated", "@~", ":/Number 1", "stable"])
+def test_name_of_git_is_found_where_the_commits_come_from(
+    history: History, tmp_path: Path, name: str
+) -> None:
+    _, second, _ = three(history)
+    history.git("tag", "v1.0", second)
+    history.git("tag", "--annotate", "--message", "words", "annotated", second)
+    history.git("update-ref", "refs/remotes/origin/stable", second)
+    history.git("symbolic-ref", "refs/remotes/stable/HEAD", "refs/remotes/origin/stable")
+
+    repository = Repository.mirror(str(history.folder), tmp_path / "mirror.git")
+
+    assert [second] * 2 == [repository.resolve_name(name), Repository.at(history.folder).resolve_name(name)]
+
+
+def test_commit_that_no_branch_reaches_is_fetched(history: History, tmp_path: Path) -> None:
+    """As that of ``git stash create``, which has the changes that are not committed."""
+    three(history)
+    (history.folder / "file").write_text("changed\n")
+    stashed = history.git("stash", "create")
+    repository = Repository.mirror(str(history.folder), tmp_path / "mirror.git")
+
+    assert stashed == repository.resolve_name(stashed[:10])
+    assert stashed == repository.commit(stashed).hash
+
+
+@pytest.mark.parametrize(
+    "name", ["--help", "-1", "", "v9.9", "HEAD~9", "main..HEAD", "^HEAD", "HEAD^{tree}", "a\nb", "a\0b", "é"]
+)
+def test_name_of_nothing_is_refused(history: History, name: str) -> None:
+    three(history)
+
+    with pytest.raises(UsageError, match=r"is not a commit of .*; write a hash, a tag, a branch, or"):
+        Repository.at(history.folder).resolve_name(name)
+
+
+def test_hash_outweighs_a_name(history: History) -> None:
+    first, second, _ = three(history)
+    history.git("tag", first[:7], second)
+    history.git("tag", "20260102", second)
+    repository = Repository.at(history.folder)
+
+    assert [first, second] == [repository.resolve_name(each) for each in (first[:7], "20260102")]
+    with pytest.raises(UsageError, match="1234567 does not exist"):
+        repository.resolve_name("1234567")
+
+
+def test_server_is_asked_for_no_name(history: History, tmp_path: Path) -> None:
+    first, *_ = three(history)
+    repository = Repository.mirror(f"file://{history.folder}", tmp_path / "mirror.git")
+
+    assert first == repository.resolve_name(first[:8])
+    with pytest.raises(UsageError, match="write 7 to 40 hex digits; names need a repository on this machine"):
+        repository.resolve_name("main")
+
+
+def test_common_ancestor_of_two_branches(history: History) -> None:
+    first, second, _ = three(history)
+    repository = Repository.at(history.folder)
+    history.git("checkout", "--quiet", "-b", "side", first)
+
+    assert first == repository.common_ancestor(second, history.commit("Side", {"side": "x"}))
+    history.git("checkout", "--quiet", "--orphan", "other")
+    assert repository.common_ancestor(history.commit("Other", {"other": "x"}), first) is None
+
+
 def test_branch_that_looks_like_a_hash_is_not_taken_for_one(history: History) -> None:
     first, second, _ = three(history)
     history.git("branch", first[:7], second)
