@@ -366,7 +366,7 @@ def test_mail_loads_nothing_and_shows_its_styles(browser: Browser, tmp_path: Pat
         assert "rgb(255, 255, 255)" == page.locator("body").evaluate(
             "body => getComputedStyle(body).backgroundColor"
         )
-        expect(page.locator("code").first).to_contain_text("bisecttest-2n-clx ")
+        expect(page.locator("pre").first).to_contain_text("bisecttest-2n-clx ")
 
     assert set() == refused
 

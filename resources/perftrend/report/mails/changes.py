@@ -27,8 +27,8 @@ from perftrend.report.references import ChangeReference, References
 from perftrend.report.texts import courses
 from perftrend.text import NOTHING, UNCHANGED, natural_key, relative_change
 
-MOST_ROWS = 100
-"""Maximum number of changes in a mail; the report has all of them."""
+MOST_ROWS = 40
+"""Maximum number of changes of a kind in a mail; the report has all. Gmail cuts off more than 102 kB."""
 
 _LONGEST_NAME = 200
 _LONGEST_CELL = 20
