@@ -1,4 +1,4 @@
-"""Addresses of pages: the dashboard's for traces, runs with their files, and commits in Gerrit.
+"""Addresses of pages: traces and items on the dashboard, runs with their files, and commits in Gerrit.
 
 Addresses on the dashboard are relative to its root, see :func:`on_dashboard`. External addresses are only
 linked if they are HTTP or HTTPS.
@@ -7,7 +7,7 @@ linked if they are HTTP or HTTPS.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
 from perftrend.clients.jenkins.builds import job_path
@@ -20,29 +20,22 @@ _OF_A_BUILD = re.compile(r"(.*/job/[^?#]*/\d+)(/artifact/.*)?")
 _OUTPUT = re.compile(r"/output\.(?:xml|json)(?:\.gz|\.xz|\.bz2|\.zst)?\Z")
 _NO_FOLDER = re.compile(r"^\.+|[^\w.-]+")
 
-EXPLORE = "/explore"
-"""The path of Explore."""
-MOST_IDS = 50
-"""Maximum number of traces in one address; use a shortcut for more."""
 
+def of_trace(trace: str) -> str:
+    """Return the address of a trace's plot on the dashboard.
 
-def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -> str:
-    """Return the address of the plot of traces, on this dashboard.
-
-    :param testbed: testbed whose commits are the points; empty: the one of the settings.
-    :param ids: ids of traces, at most :data:`MOST_IDS`.
-    :param shortcut: id of a shortcut; empty: none.
+    :param trace: hash of the trace.
     """
-    chosen = [("testbed", testbed), *(("id", each) for each in ids), ("shortcut", shortcut)]
-    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+    return f"/traces/{trace}"
 
 
-def of_items(*, testbed: str, query: str) -> str:
-    """Return the address of the items of some traces, open or not, on the dashboard.
+def of_item(trace: str, *, commit: str = "") -> str:
+    """Return the address of the item of a trace's change on the dashboard.
 
-    :param query: a query that the traces match.
+    :param trace: hash of the trace.
+    :param commit: the first changed commit; empty: the newest item.
     """
-    return f"/triage?{urlencode({'status': 'all', 'testbed': testbed, 'query': query})}"
+    return f"/traces/{trace}/item{f'?commit={commit}' if commit else ''}"
 
 
 def of_new_bisection(testbed: str, *, old: str, new: str, trace: str) -> str:

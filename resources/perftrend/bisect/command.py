@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -40,7 +41,9 @@ class Bisection(BaseModel):
 def prepare(
     settings: Settings, testbed: str, key: TraceKey | None, *, old: str, new: str
 ) -> Bisection | None:
-    """Return a bisection between two commits; None if one of them is not known or both are the same.
+    """Return a bisection between two commits; None if there is nothing to bisect.
+
+    That is if a commit is not known, both are the same, or no comment can name the testbed of an archive.
 
     :param key: key of the trace whose test is measured; None: the default tests of the job.
     :param old: hash of the older commit; empty: not known.
@@ -50,6 +53,8 @@ def prepare(
         return None
     tests = tests_of(key)
     comment = format_comment(settings, testbed, old=old, include=tests)
+    if not comment:
+        return None
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
     command += ["--tags", *tests] if tests else []
     return Bisection(
@@ -63,13 +68,16 @@ def prepare(
 
 
 def format_comment(settings: Settings, testbed: str, *, old: str, include: Sequence[str]) -> str:
-    """Return the comment that starts a bisection.
+    """Return the comment that starts a bisection; empty if a comment cannot name the testbed or the tests.
 
     :param old: hash of the older commit.
     :param include: tag expressions of the tests to measure.
     """
-    word = next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")
-    return str(Trigger("bisect", testbed, old=old, include=tuple(include), word=word))
+    trigger = Trigger("bisect", testbed, old=old, include=tuple(include))
+    requests = parse(str(trigger))
+    if len(requests) != 1 or not isinstance(requests[0], Trigger):
+        return ""
+    return str(replace(trigger, word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")))
 
 
 def tests_of(key: TraceKey | None) -> tuple[str, ...]:

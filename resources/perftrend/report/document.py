@@ -246,7 +246,7 @@ def _next_steps(change: Change, verdict: Verdict, references: References) -> dic
     return {
         "bisect": found.bisection.model_dump() if found.bisection else None,
         "plot": found.plot or None,
-        "items": found.items or None,
+        "item": found.item or None,
     }
 
 

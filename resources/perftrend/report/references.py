@@ -10,16 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perftrend import links
-from perftrend.analysis.formula import Query, Term, format_key
 from perftrend.bisect.command import Bisection, prepare
-from perftrend.errors import FormulaError
 from perftrend.model import Change, Run, TraceKey, Verdict
 from perftrend.settings import Settings
 from perftrend.store.tiles import revision_of
 from perftrend.text import HASH
-
-_LONGEST_URL = 4000
-"""Mail programs and proxies cut or reject longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +61,8 @@ class ChangeReference:
     """Whether both builds measured the same commit."""
     plot: str
     """The trace on the dashboard; empty: no dashboard."""
-    items: str
-    """The items of the trace on the dashboard; empty: no dashboard."""
+    item: str
+    """The item of the change on the dashboard; empty: no dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +95,7 @@ class References:
             change=self.commit(bisection.new if bisection else ""),
             has_same_commit=bool(old) and old == new,
             plot=self.plot(key),
-            items=self.items(key),
+            item=self._on_dashboard(links.of_item(key.hash, commit=new[:HASH])),
         )
 
     @property
@@ -110,20 +105,10 @@ class References:
 
     def plot(self, key: TraceKey) -> str:
         """Return the address of a trace's plot on the dashboard; empty: no dashboard."""
-        try:
-            return self._on_dashboard(links.of_plot(testbed=_testbed(key), ids=[format_key(key)]))
-        except FormulaError:
-            # A trace without parameters has no id.
-            return ""
-
-    def items(self, key: TraceKey) -> str:
-        """Return the address of a trace's items on the dashboard; empty: no dashboard."""
-        query = str(Query(tuple(Term(name, value) for name, value in key.parameters)))
-        return self._on_dashboard(links.of_items(testbed=_testbed(key), query=query))
+        return self._on_dashboard(links.of_trace(key.hash))
 
     def _on_dashboard(self, path: str) -> str:
-        url = links.on_dashboard(path, self.settings) if self.settings else ""
-        return url if len(url) <= _LONGEST_URL else ""
+        return links.on_dashboard(path, self.settings) if self.settings else ""
 
 
 def _ends(change: Change, runs: int) -> tuple[int, int]:
@@ -138,7 +123,3 @@ def _ends(change: Change, runs: int) -> tuple[int, int]:
 
 def _first_known(runs: Iterable[Run]) -> str:
     return next(filter(None, (revision_of(run.versions) for run in runs)), "")
-
-
-def _testbed(key: TraceKey) -> str:
-    return key.as_dict().get("testbed", "")

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from lxml import html
 
 from perftrend import message, report
-from perftrend.analysis.formula import format_key
-from perftrend.analysis.formula.query import parse_query
 from perftrend.errors import UsageError
 from perftrend.latency import Latency, LoadLatency
 from perftrend.measurement import Interval, Measurement, Phase, Step, Trial
@@ -62,21 +59,18 @@ def test_header_says_what_was_analysed_and_how(tmp_path: Path, run: Run, make_ve
     assert "SIMULATED" not in header
 
 
-def test_dashboard_is_linked_with_the_plot_and_the_items_of_a_test(
+def test_dashboard_is_linked_with_the_plot_and_the_item_of_a_change(
     tmp_path: Path, run: Run, make_verdict: MakeVerdict
 ) -> None:
     document = write(tmp_path, run, make_verdict(), settings=ADDRESSES)
 
-    of_site, of_plot, of_items, of_test = [
-        urlsplit(address) for address in document.xpath("//@href") if address.startswith("https://perf.")
-    ]
-    key = make_verdict().series.key
-    assert ("perf.example.org", "/", "") == (of_site.netloc, of_site.path, of_site.query)
-    assert of_plot == of_test
-    assert [("testbed", "2n-clx"), ("id", format_key(key))] == parse_qsl(of_plot.query)
-    chosen = dict(parse_qsl(of_items.query))
-    assert ("/triage", "all") == (of_items.path, chosen["status"])
-    assert parse_query(chosen["query"]).matches(key.as_dict(), lambda *_: False)
+    trace = make_verdict().series.key.hash
+    assert [
+        "https://perf.example.org/",
+        f"https://perf.example.org/traces/{trace}",
+        f"https://perf.example.org/traces/{trace}/item?commit={'0' * 12}",
+        f"https://perf.example.org/traces/{trace}",
+    ] == [address for address in document.xpath("//@href") if address.startswith("https://perf.")]
 
 
 def test_builds_have_their_commits(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:

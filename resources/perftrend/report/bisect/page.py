@@ -37,7 +37,6 @@ from perftrend.report.folder import (
 from perftrend.report.references import CommitReference, References
 from perftrend.scale import Scale, padded_range, ticks
 from perftrend.text import excerpt, line, plain, value
-from perftrend.trigger import Trigger, parse
 
 DOCUMENT = "bisection.json"
 FORMAT = "perftrend-bisection-report-1"
@@ -193,13 +192,10 @@ def _page(report: BisectReport) -> str:
 
 def _comment(report: BisectReport) -> str:
     """Return the comment that repeats the search; empty if a comment cannot name its tests."""
-    if report.settings is None:
+    settings, testbed = report.settings, report.subject.testbed
+    if settings is None:
         return ""
-    text = format_comment(
-        report.settings, report.subject.testbed, old=report.state.range.old, include=report.settings.tags
-    )
-    requests = parse(text, words=report.settings.trigger.words)
-    return text if len(requests) == 1 and isinstance(requests[0], Trigger) else ""
+    return format_comment(settings, testbed, old=report.state.range.old, include=settings.tags)
 
 
 def _culprit(report: BisectReport, culprit: Culprit) -> dict[str, Any]:

@@ -23,11 +23,12 @@ from perftrend.analysis import Pattern
 from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
 from perftrend.report.mails.mail_text import amounts, line, name_of, nic, shorten, unit_name
 from perftrend.report.mails.record import MOST_RUNS, PendingRuns
+from perftrend.report.references import ChangeReference, References
 from perftrend.report.texts import courses
-from perftrend.text import NOTHING, natural_key, relative_change
+from perftrend.text import NOTHING, UNCHANGED, natural_key, relative_change
 
-MOST_ROWS = 100
-"""Maximum number of changes in a mail; the report has all of them."""
+MOST_ROWS = 40
+"""Maximum number of changes of a kind in a mail; the report has all. Gmail cuts off more than 102 kB."""
 
 _LONGEST_NAME = 200
 _LONGEST_CELL = 20
@@ -54,6 +55,13 @@ class ChangeRow:
     """How to interpret it; empty if that is obvious."""
     owners: str
     link: str
+    """URL of the graph of the test; empty: not known."""
+    kind: str
+    """``regression`` or ``progression``."""
+    is_worse: bool | None
+    """Whether the long-term change is for the worse; None: there is none."""
+    steps: ChangeReference | None
+    """The builds and commits around the change, and how to bisect it; None: the change is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +75,18 @@ class ChangeTable:
     rows: tuple[ChangeRow, ...]
 
 
-def tables(verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str]) -> list[ChangeTable]:
+def tables(
+    verdicts: Iterable[Verdict], *, link: Callable[[Verdict], str], references: References
+) -> list[ChangeTable]:
     """Return the tables of the verdicts, the largest long-term change first in each.
 
     :param verdicts: regressions, or progressions.
     :param link: returns the URL of a test's graph; empty if there is none.
+    :param references: returns the builds and commits around a change.
     """
     ordered = sorted(verdicts, key=_rank)[:MOST_ROWS]
     ordered.sort(key=_kind)
-    return [_table(list(group), link) for _, group in groupby(ordered, key=_kind)]
+    return [_table(list(group), link, references) for _, group in groupby(ordered, key=_kind)]
 
 
 def reported_change(verdict: Verdict) -> Change | None:
@@ -94,7 +105,9 @@ def _rank(verdict: Verdict) -> tuple[float, list[tuple[int, str]], str]:
     return size if math.isfinite(size) else math.inf, natural_key(name_of(verdict)), str(key)
 
 
-def _table(verdicts: Sequence[Verdict], link: Callable[[Verdict], str]) -> ChangeTable:
+def _table(
+    verdicts: Sequence[Verdict], link: Callable[[Verdict], str], references: References
+) -> ChangeTable:
     series = verdicts[0].series
     unit = shorten(unit_name(series.unit), _LONGEST_CELL)
     metric = line(series.key.as_dict().get("metric", "")).upper() or "Trend"
@@ -103,12 +116,16 @@ def _table(verdicts: Sequence[Verdict], link: Callable[[Verdict], str]) -> Chang
         metric=shorten(metric, _LONGEST_CELL),
         header=tuple(name.format(unit=unit) for name in COLUMNS),
         meaning="lower is better" if series.better is Better.LOWER else "",
-        rows=tuple(_row(verdict, trend, link) for verdict, trend in zip(verdicts, trends, strict=True)),
+        rows=tuple(
+            _row(verdict, trend, link, references) for verdict, trend in zip(verdicts, trends, strict=True)
+        ),
     )
 
 
-def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> ChangeRow:
+def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str], references: References) -> ChangeRow:
     change = reported_change(verdict)
+    is_known = change is not None and change.position < len(verdict.series.runs)
+    steps = references.change(change, verdict) if change is not None and is_known else None
     return ChangeRow(
         cells=(
             shorten(name_of(verdict), _LONGEST_NAME),
@@ -119,14 +136,25 @@ def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> Change
             relative_change(verdict.long_term_change).removesuffix(" %"),
         ),
         reason=shorten(line(verdict.reason), _LONGEST_LINE),
-        details=_details(verdict, change),
+        details=_details(verdict, change, steps),
         advice=_advice(verdict, change),
         owners=shorten(", ".join(line(owner) for owner in verdict.owners), _LONGEST_LINE),
         link=link(verdict),
+        kind=str(verdict.outcome),
+        is_worse=_is_worse(verdict),
+        steps=steps,
     )
 
 
-def _details(verdict: Verdict, change: Change | None) -> str:
+def _is_worse(verdict: Verdict) -> bool | None:
+    """Return whether the long-term change is for the worse; None if it rounds to zero or is not known."""
+    change = verdict.long_term_change
+    if not math.isfinite(change) or relative_change(change) == UNCHANGED:
+        return None
+    return (change < 0) == (verdict.series.better is Better.HIGHER)
+
+
+def _details(verdict: Verdict, change: Change | None, steps: ChangeReference | None) -> str:
     """Return the pattern and the confidence of a change, and the runs between which it is, as text."""
     found = courses(replace(verdict, changes=(change,), vanished=(), suspected=None)) if change else []
     if not found:
@@ -137,11 +165,12 @@ def _details(verdict: Verdict, change: Change | None) -> str:
         parts.append("a slow drift")
     if course.confidence != NOTHING:
         parts.append(f"confidence {course.confidence}")
-    parts.append(
-        f"between run {course.place.replace(' and ', ' and run ')}"
-        if course.place != NOTHING
-        else f"since run {course.run.build}"
-    )
+    if steps is not None:
+        parts.append(
+            f"between run {steps.before} and run {steps.after}"
+            if course.has_place
+            else f"since run {steps.after}"
+        )
     return shorten(line(", ".join(parts)), _LONGEST_LINE)
 
 

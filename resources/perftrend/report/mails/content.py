@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from urllib.parse import quote
@@ -16,6 +17,8 @@ from perftrend.report.folder import environment
 from perftrend.report.mails.causes import Cause, causes, lacks_result
 from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, ChangeTable, tables
 from perftrend.report.mails.mail_text import WIDTH, align, line, plain, shorten, wrap
+from perftrend.report.references import References
+from perftrend.settings import Settings
 from perftrend.text import format_count
 
 FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regressions", "progressions"
@@ -29,6 +32,7 @@ _MESSAGE_LINES = 4
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 120
 _INDENT = "    "
+_CONTINUED = " \\"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class Links:
     """URL of the report's page; the hash of a test's trace is its anchor."""
     build: str = ""
     """URL of the build that measured or judged the run."""
+    settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
+    """Addresses of Gerrit, Jenkins and the dashboard, and the words of requests; None: none of them."""
+
+    @property
+    def references(self) -> References:
+        """The references of builds and changes."""
+        return References(self.settings)
 
     def of_report(self) -> str:
         """Return the URL of the report."""
@@ -102,6 +113,8 @@ def compose(
         "parts": mail_parts,
         "run": run,
         "versions": [f"{name} {version}" for name, version in run.versions.items()],
+        "commit": links.references.build(run).commit,
+        "dashboard": links.references.dashboard,
         "links": links,
         "notices": notices,
     }
@@ -141,7 +154,10 @@ def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> MailPart |
         return None
     count = format_count(len(reported), CHANGES[name].value)
     return MailPart(
-        name, count, tables=tables(reported, link=links.of_test), left_out=max(len(reported) - MOST_ROWS, 0)
+        name,
+        count,
+        tables=tables(reported, link=links.of_test, references=links.references),
+        left_out=max(len(reported) - MOST_ROWS, 0),
     )
 
 
@@ -173,7 +189,8 @@ def _content(template: str, subject: str, values: dict[str, object], *, simulate
 def _environment(*, html: bool) -> jinja2.Environment:
     made = environment().overlay(autoescape=html)
     made.filters |= {"line": line, "message": _message, "moment": _moment, "name": _name}
-    made.filters |= {"aligned": _align, "wrapped": _wrap, "cause": _cause}
+    made.filters |= {"aligned": _align, "wrapped": _wrap, "cause": _cause, "command": _wrap_command}
+    made.filters |= {"address": _address}
     return made
 
 
@@ -183,6 +200,21 @@ def _align(table: ChangeTable) -> list[list[str]]:
 
 def _wrap(text: str, indent: int = len(_INDENT), lines: int = _MESSAGE_LINES) -> str:
     return "\n".join(wrap(plain(text), indent=" " * indent, lines=lines))
+
+
+def _wrap_command(command: str) -> str:
+    """Break a command line between its words, so that a shell reads it as one."""
+    indent = f"{_INDENT}  "
+    lines = [indent]
+    words = "\0".join(shlex.quote(word) for word in shlex.split(command))
+    # An option and its value stay together.
+    for part in re.split(r"\0(?=--)", words):
+        if len(lines[-1]) + len(part) + len(_CONTINUED) > WIDTH and lines[-1].strip():
+            lines[-1] += _CONTINUED
+            lines.append(f"{indent}  ")
+        text = part.replace("\0", " ")
+        lines[-1] += text if lines[-1].isspace() else f" {text}"
+    return "\n".join(lines)
 
 
 def _message(text: str) -> str:

@@ -65,7 +65,7 @@ def _write_and_send(
             settings.report,
             judged(pending) if pending.runs else (),
             run=run,
-            links=_links(),
+            links=_links(settings),
             notices=notices,
             new_runs=len(pending.runs) or 1,
         )
@@ -80,7 +80,7 @@ def _write_and_send(
             server=server,
             recipients=settings.mail.recipients,
             record=record,
-            links=_links(),
+            links=_links(settings),
             notices=notices,
             at_first=new_runs,
         )
@@ -107,7 +107,7 @@ def report_failure(settings: Settings) -> Iterator[None]:
                 build=int(build),
                 testbed=settings.testbed,
                 reason=str(error),
-                links=_links(),
+                links=_links(settings),
             )
         raise
 
@@ -116,7 +116,7 @@ def _build_url() -> str:
     return os.environ.get("BUILD_URL", "")
 
 
-def _links() -> mails.Links:
+def _links(settings: Settings) -> mails.Links:
     url = _build_url()
     report = f"{url.rstrip('/')}/artifact/report/index.html" if url else ""
-    return mails.Links(report=report, build=url)
+    return mails.Links(report=report, build=url, settings=settings)

@@ -250,3 +250,42 @@ def test_many_traces_go_to_explore_by_a_shortcut(nights: Nights, client: TestCli
 
     assert 60 == item["traces"]
     assert "shortcut=" in answer.headers["location"]
+
+
+def test_permanent_address_of_a_trace_leads_to_its_plot(found: Nights, client: TestClient) -> None:
+    answer = client.get(f"/traces/{key('a').hash}", follow_redirects=False)
+
+    assert 303 == answer.status_code
+    assert [",metric=mrr,test=a,testbed=2n-clx,"] == parse_qs(urlsplit(answer.headers["Location"]).query)[
+        "id"
+    ]
+    assert 200 == client.get(answer.headers["Location"]).status_code
+
+
+@pytest.mark.parametrize("commit", ["", commit(20), commit(20)[:12], "abcdef0"])
+def test_permanent_address_of_a_change_leads_to_its_item(
+    found: Nights, client: TestClient, commit: str
+) -> None:
+    (item,) = listed(client)
+
+    answer = client.get(f"/traces/{key('a').hash}/item?commit={commit}", follow_redirects=False)
+
+    assert (303, f"/triage/{item['id']}") == (answer.status_code, answer.headers["Location"])
+
+
+def test_trace_without_an_item_leads_to_the_items_of_its_testbed(found: Nights, client: TestClient) -> None:
+    answer = client.get(f"/traces/{key('c').hash}/item", follow_redirects=False)
+
+    assert (303, "/triage?status=all&testbed=2n-clx") == (answer.status_code, answer.headers["Location"])
+
+
+@pytest.mark.parametrize("path", [f"/traces/{'0' * 32}", f"/traces/{'0' * 32}/item"])
+def test_trace_that_does_not_exist_is_not_found(client: TestClient, path: str) -> None:
+    assert 404 == client.get(path).status_code
+
+
+@pytest.mark.parametrize("path", ["/traces/x", "/traces/..%2f..", "/traces/" + "0" * 32 + "/item?commit=//x"])
+def test_address_of_a_trace_is_a_hash(client: TestClient, path: str) -> None:
+    answer = client.get(path, follow_redirects=False)
+
+    assert answer.status_code in {404, 422}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,6 +15,8 @@ from rich.cells import cell_len
 
 from perftrend.model import Better, Change, Direction, Outcome, Run, TraceKey, Verdict
 from perftrend.report import mails
+from perftrend.settings import Settings
+from perftrend.trigger import Trigger, parse
 
 MakeVerdict = Callable[..., Verdict]
 
@@ -21,6 +24,13 @@ GOLDEN = Path(__file__).parent / "golden"
 LINKS = mails.Links(
     report="https://ci.example.org/job/analysis/6/artifact/report/index.html",
     build="https://ci.example.org/job/analysis/6/",
+    settings=Settings.load(
+        environment={},
+        overrides={
+            "dashboard.url": "https://perf.example.org",
+            "gerrit.url": "https://review.example.org",
+        },
+    ),
 )
 HOSTILE = (
     '<img src=x onerror=alert(1)>\r\nBcc: all@example.org\n\nbody ${ENV,var="TOKEN"} $BUILD_LOG '
@@ -215,15 +225,115 @@ def test_hundreds_of_changes_are_cut_with_the_smallest_left_out(
     written = content(mails.write(tmp_path, many, run=run))["regressions.txt"]
 
     assert "150 regressions that no earlier mail reported" in written
-    assert "50 with a smaller long-term change are left out" in written
-    assert "\n51b-mrr " in written
-    assert "\n50b-mrr " not in written
+    assert "110 with a smaller long-term change are left out" in written
+    assert "\n111b-mrr " in written
+    assert "\n110b-mrr " not in written
 
 
 def test_text_fits_its_width(tmp_path: Path, verdicts: list[Verdict], run: Run) -> None:
     for name, text in content(mails.write(tmp_path, verdicts, run=run, links=LINKS)).items():
-        wide = [each for each in text.split("\n") if cell_len(each) > 100 and " " in each.strip()]
+        wide = [
+            each
+            for each in text.split("\n")
+            if cell_len(each) > 100 and " " in each.strip() and "://" not in each
+        ]
         assert name.endswith(".html") or not wide
+
+
+def test_change_has_its_commits_and_its_bisection(
+    tmp_path: Path, make_verdict: MakeVerdict, run: Run
+) -> None:
+    verdict = make_verdict("64b-1c-ethip4-ip4base-mrr", changes=(certain(Direction.REGRESSION, 10e6, 8e6),))
+    written = content(mails.write(tmp_path, [verdict], run=run, links=LINKS))
+
+    for text in (written["regressions.txt"], written["regressions.html"]):
+        assert f"between run 3 ({3:040x}"[:27] in text
+        (line,) = re.findall("bisecttest-.*?(?=<|$)", text, re.MULTILINE)
+        (requested,) = parse(line)
+        assert isinstance(requested, Trigger)
+        assert (f"{3:040x}", ("mrrAND64bAND1cANDethip4-ip4base",)) == (requested.old, requested.include)
+        trace = verdict.series.key.hash
+        for url in (
+            f"https://perf.example.org/traces/{trace}/item",
+            f"https://review.example.org/q/{4:040x}",
+        ):
+            assert url in text
+    assert [
+        "bisect", "--testbed", "2n-clx", "--old", f"{3:040x}", "--new", f"{4:040x}",
+        "--tags", "mrrAND64bAND1cANDethip4-ip4base",
+    ] == words_of_command(written["regressions.txt"])[1:]  # fmt: skip
+
+
+def words_of_command(text: str) -> list[str]:
+    """Return the words that a shell reads from the command in a mail."""
+    command = re.search(r"or run this command:\n((?:.*\\\n)*.*)\n", text)
+    assert command is not None
+    assert max(map(len, command[1].split("\n"))) <= 100
+    script = f"printf '%s\\n' {command[1].strip()}"
+    return subprocess.run(
+        ["sh", "-c", script], check=True, text=True, capture_output=True
+    ).stdout.splitlines()
+
+
+def test_long_command_is_broken_between_its_words(
+    tmp_path: Path, make_verdict: MakeVerdict, run: Run
+) -> None:
+    test = f"64b-1c-{'x' * 60}-mrr"
+    verdict = make_verdict(test, changes=(certain(Direction.REGRESSION, 10e6, 8e6),))
+
+    words = words_of_command(
+        content(mails.write(tmp_path, [verdict], run=run, links=LINKS))["regressions.txt"]
+    )
+
+    assert ["--tags", f"mrrAND64bAND1cAND{'x' * 60}"] == words[-2:]
+
+
+def test_testbed_that_no_comment_can_name_is_not_bisected(
+    tmp_path: Path, make_verdict: MakeVerdict, run: Run
+) -> None:
+    verdict = make_verdict(changes=(certain(Direction.REGRESSION, 10e6, 8e6),))
+    runs = tuple(replace(each, testbed="a --new $(reboot)") for each in verdict.series.runs)
+    hostile = replace(verdict, series=replace(verdict.series, runs=runs))
+
+    written = content(mails.write(tmp_path, [hostile], run=run, links=LINKS))
+
+    assert "reboot" not in written["regressions.txt"]
+
+
+def test_progression_is_not_called_a_regression(tmp_path: Path, make_verdict: MakeVerdict, run: Run) -> None:
+    verdict = make_verdict(
+        outcome=Outcome.PROGRESSION,
+        reason="256.9 % above the trend",
+        long_term_change=2.569,
+        changes=(certain(Direction.PROGRESSION, 8e6, 28.552e6),),
+    )
+    written = content(mails.write(tmp_path, [verdict], run=run, links=LINKS))
+
+    assert {"progressions.subject", "progressions.txt", "progressions.html"} == set(written)
+    for text in written.values():
+        assert "regression" not in text.lower()
+    assert 'color:#137541">+256.9</td>' in written["progressions.html"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (-0.2, Better.HIGHER, "#c62f2b", "-20.0"),
+        (0.2, Better.HIGHER, "#137541", "+20.0"),
+        (0.2, Better.LOWER, "#c62f2b", "+20.0"),
+        (0.0001, Better.HIGHER, "#5a646e", "unchanged"),
+    ],
+)
+def test_long_term_change_has_the_colour_of_its_direction(
+    tmp_path: Path, make_verdict: MakeVerdict, run: Run, case: tuple[float, Better, str, str]
+) -> None:
+    change, better, colour, text = case
+    verdict = make_verdict(long_term_change=change)
+    verdict = replace(verdict, series=replace(verdict.series, better=better))
+
+    written = content(mails.write(tmp_path, [verdict], run=run))
+
+    assert f'color:{colour}">{text}</td>' in written["regressions.html"]
 
 
 def test_single_run_of_a_group_may_be_an_accident(
@@ -311,6 +421,78 @@ def test_html_needs_nothing_from_elsewhere(tmp_path: Path, verdicts: list[Verdic
             tags = {tag for tag, _ in Tags(text).found}
             assert not tags & {"img", "script", "style", "link", "svg", "object"}
             assert "class=" not in text
+
+
+TAGS = {
+    "a",
+    "body",
+    "br",
+    "caption",
+    "h1",
+    "h2",
+    "head",
+    "html",
+    "li",
+    "meta",
+    "p",
+    "pre",
+    "span",
+    "strong",
+    "table",
+    "td",
+    "th",
+    "title",
+    "tr",
+    "ul",
+}
+PROPERTIES = {
+    "background",
+    "border",
+    "border-collapse",
+    "border-left",
+    "border-radius",
+    "border-top",
+    "color",
+    "display",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "line-height",
+    "margin",
+    "padding",
+    "padding-left",
+    "text-align",
+    "text-decoration",
+    "vertical-align",
+    "white-space",
+    "word-break",
+}
+"""Gmail, Outlook and Apple Mail apply them inline; they drop what positions or loads something."""
+
+
+def test_html_has_only_what_mail_programs_apply(tmp_path: Path, verdicts: list[Verdict], run: Run) -> None:
+    for name, text in content(mails.write(tmp_path, verdicts, run=run, links=LINKS)).items():
+        if name.endswith(".html"):
+            found = Tags(text).found
+            styles = [attrs.get("style") or "" for _, attrs in found]
+            used = {part.partition(":")[0].strip() for style in styles for part in style.split(";") if part}
+            assert {tag for tag, _ in found} <= TAGS
+            assert used <= PROPERTIES
+            assert not re.search(r"url\(|var\(|!important|[{}]", "".join(styles))
+
+
+def test_mail_of_many_changes_is_short_enough_for_gmail(
+    tmp_path: Path, make_verdict: MakeVerdict, run: Run
+) -> None:
+    """Gmail cuts off a mail whose HTML is longer than 102 kB."""
+    long = "ethip4-ip4base-acl20-and-a-name-as-long-as-such-names-get"
+    change = certain(Direction.REGRESSION, 10e6, 8e6)
+    many = [make_verdict(f"64b-{cores}c-{long}-mrr", changes=(change,)) for cores in range(120)]
+
+    written = content(mails.write(tmp_path, many, run=run, links=LINKS))
+
+    assert len(written["regressions.html"].encode()) < 102_000
+    assert "80 with a smaller long-term change are left out" in written["regressions.html"]
 
 
 def test_dollar_signs_of_messages_do_not_reach_jenkins(
