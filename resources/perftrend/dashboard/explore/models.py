@@ -89,6 +89,22 @@ class CommitNote(ResponsePart):
     user: str
 
 
+class SetChangeModel(ResponsePart):
+    """A commit at which the set of traces of a relative average changes; the average continues unmoved."""
+
+    line: str
+    """The id of the line."""
+    point: int
+    """Index among the points, from 0."""
+    column: int
+    added: int
+    """Number of traces that begin there."""
+    removed: int
+    """Number of traces that ended before it."""
+    traces: list[str]
+    """The ids of these traces, at most twenty; the added ones first."""
+
+
 class PlotLine(ResponsePart):
     """A line of the plot."""
 
@@ -273,6 +289,8 @@ class Explore(BaseModel):
     changes: list[PlotChange]
     suspected: list[PlotChange]
     """Single outlier runs, and changes in the newest runs that further runs have to confirm."""
+    set_changes: list[SetChangeModel]
+    """Where the sets of traces of relative averages change."""
     notes: list[CommitNote]
     simulated: bool
     """Whether the testbed has runs that sent no packets."""

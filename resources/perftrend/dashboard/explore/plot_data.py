@@ -7,13 +7,22 @@ page has all digits and the units of the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
 
-from perftrend.dashboard.explore.models import Explore, Number, PlotChange, PlotLine, PointModel
+from perftrend.dashboard.explore.models import (
+    Explore,
+    Number,
+    PlotChange,
+    PlotLine,
+    PointModel,
+    SetChangeModel,
+)
+from perftrend.dashboard.explore.presenter import set_change_label, trace_names
 from perftrend.dashboard.explore.state import Show
 
 MOST_BANDS = 12
@@ -22,6 +31,9 @@ _DIGITS = 6
 _NUMBERS = {
     Show.NORM: "standard deviations from the mean",
     Show.SCALE_BY_AVE: "multiple of the average",
+    Show.AVE: "average of ratios to each trace's own average",
+    Show.MIN: "smallest ratio of a trace to its own average",
+    Show.MAX: "largest ratio of a trace to its own average",
     Show.COUNT: "traces",
 }
 """Meaning of dimensionless values, if no others are drawn."""
@@ -51,6 +63,7 @@ def _plot(answer: Explore) -> dict[str, Any]:
         "lines": list(_lines(answer.lines)),
         "changes": [_change(each, scale_of[each.trace]) for each in answer.changes],
         "suspected": [_change(each, scale_of[each.trace]) for each in answer.suspected],
+        "sets": list(_sets(answer.set_changes)),
         "notes": [{"point": each.point, "text": each.text, "user": each.user} for each in answer.notes],
         "looked": point and {
             "trace": point.trace,
@@ -75,11 +88,25 @@ def _change(change: PlotChange, scale: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _sets(changes: Sequence[SetChangeModel]) -> Iterator[dict[str, Any]]:
+    """Yield where sets of traces change, those of several lines together."""
+    for point, group in groupby(changes, key=lambda each: each.point):
+        parts = list(group)
+        whole = parts[0].model_copy(
+            update={
+                "added": sum(each.added for each in parts),
+                "removed": sum(each.removed for each in parts),
+                "traces": [name for each in parts for name in each.traces],
+            }
+        )
+        yield {"point": point, "text": set_change_label(whole), "names": trace_names(whole)}
+
+
 def _meaning(answer: Explore) -> str:
     """Return the meaning of values without a unit; empty if formulas draw others, too."""
     show = Show(answer.show)
     mere = [line.id for line in answer.lines if not line.unit]
-    return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show}(") for each in mere) else ""
+    return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show.function}(") for each in mere) else ""
 
 
 def _lines(lines: list[PlotLine]) -> Iterator[dict[str, Any]]:

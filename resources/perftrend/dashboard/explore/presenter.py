@@ -10,7 +10,7 @@ Missing numbers are None.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -20,7 +20,7 @@ import numpy as np
 
 from perftrend.analysis import Criteria, Significance
 from perftrend.analysis.change_details import ReportedChanges, find_reported_changes
-from perftrend.analysis.formula import Call, FormulaId, Text
+from perftrend.analysis.formula import Call, FormulaId, NormalId, Text, parse_trace_id
 from perftrend.analysis.formula.query import admits_missing
 from perftrend.analysis.reportable_changes import ReportingRule
 from perftrend.dashboard.explore.lines import (
@@ -31,9 +31,16 @@ from perftrend.dashboard.explore.lines import (
     PointLine,
     aggregates,
 )
-from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange, PlotLine, PointModel
+from perftrend.dashboard.explore.models import (
+    CommitNote,
+    Explore,
+    PlotChange,
+    PlotLine,
+    PointModel,
+    SetChangeModel,
+)
 from perftrend.dashboard.explore.state import AXES, ExploreState, Spread
-from perftrend.dashboard.explore.window import Window
+from perftrend.dashboard.explore.window import TESTBED, Window
 from perftrend.model import Better, Change, Samples, finite
 from perftrend.report import latency_graph
 from perftrend.settings.sections import AnalysisSettings
@@ -46,6 +53,8 @@ MOST_NOTED_COLUMNS = 2200
 """Maximum number of columns of a tile whose notes are read."""
 MOST_LISTED = 100
 """Maximum number of changes and notes that are listed."""
+MOST_NAMED = 20
+"""Maximum number of traces that are listed where a set of traces changes."""
 _CACHE_SIZE = 2000
 _ROUNDED = 1e-12
 """Relative to the largest value."""
@@ -187,6 +196,22 @@ class DrawingDetails:
             if each.suspected is suspected
         ]
 
+    def set_changes(self) -> list[SetChangeModel]:
+        """Return where the sets of traces of relative averages change, in the order of time."""
+        found = [
+            SetChangeModel(
+                line=line.identity,
+                point=each.point,
+                column=self.window.columns_of(each.point).start,
+                added=len(each.added),
+                removed=len(each.removed),
+                traces=list((*each.added, *each.removed)[:MOST_NAMED]),
+            )
+            for line in self.drawing.lines.values()
+            for each in line.set_changes
+        ]
+        return sorted(found, key=lambda each: each.point)
+
     def notices(self) -> list[str]:
         """Return notices of data that is not shown, with the reasons."""
         lines, window = self.drawing.lines, self.window
@@ -288,29 +313,68 @@ def notes(window: Window) -> list[CommitNote]:
     return found
 
 
+def set_change_label(change: SetChangeModel) -> str:
+    """Return a label such as ``+2 traces``."""
+    parts = [
+        f"+{change.added}" * bool(change.added),
+        f"\N{MINUS SIGN}{change.removed}" * bool(change.removed),
+    ]
+    return f"{' '.join(filter(None, parts))} trace{'' if change.added + change.removed == 1 else 's'}"
+
+
+def trace_names(change: SetChangeModel) -> str:
+    """Return short names of the traces that begin or end."""
+    keys = [parse_trace_id(each) for each in change.traces]
+    names = [
+        short_name({name: value for name, value in each.key.parameters if name != TESTBED})
+        if isinstance(each, NormalId)
+        else str(each)
+        for each in keys
+    ]
+    others = change.added + change.removed - len(names)
+    return ", ".join(names) + f" and {others} more" * bool(others)
+
+
+def short_name(key: Mapping[str, str]) -> str:
+    """Return the values of parameters, the test first, without those that its name repeats."""
+    test = key.get("test", "")
+    others = [value for value in key.values() if value.lower() not in test.lower()]
+    return " ".join(filter(None, (test, *others)))
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """A change of a line, or a user's note on a commit."""
+    """A change of a line, a user's note on a commit, or a change of the set of traces."""
 
     started: datetime
     """When its commit was first measured."""
     commit: str
     change: PlotChange | None
     note: CommitNote | None
+    set_change: SetChangeModel | None
     what: str
-    """The label of the line, or the text of the note."""
+    """The label of the line, the text of the note, or the traces of the set."""
 
 
 def happenings(answer: Explore) -> list[TimelineEvent]:
-    """Return the changes and notes that are marked in the plot, at most a hundred."""
+    """Return the changes of lines and sets, and the notes, that are marked in the plot, at most a hundred."""
     label_of = {line.id: line.label for line in answer.lines}
     points = answer.points
     found = [
-        TimelineEvent(points[each.point].started, points[each.point].commit, each, None, label_of[each.trace])
+        TimelineEvent(
+            points[each.point].started, points[each.point].commit, each, None, None, label_of[each.trace]
+        )
         for each in answer.changes
     ]
     found += [
-        TimelineEvent(points[each.point].started, each.commit, None, each, each.text) for each in answer.notes
+        TimelineEvent(points[each.point].started, each.commit, None, each, None, each.text)
+        for each in answer.notes
+    ]
+    found += [
+        TimelineEvent(
+            points[each.point].started, points[each.point].commit, None, None, each, trace_names(each)
+        )
+        for each in answer.set_changes
     ]
     return sorted(found, key=lambda each: each.started, reverse=True)[:MOST_LISTED]
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from perftrend import message
-from perftrend.analysis.formula import NormalId, Query, Term, format_key, parse_trace_id
+from perftrend.analysis.formula import FormulaId, NormalId, Query, Term, format_key, parse_trace_id
 from perftrend.analysis.query import ValueChoice
 from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.bisect_command import Bisection
@@ -28,7 +29,7 @@ from perftrend.dashboard.explore.models import (
     Value,
     ZoomModel,
 )
-from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative
+from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative, short_name
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import TESTBED, Window, open_window
 from perftrend.errors import ArchiveError, FormulaError
@@ -75,6 +76,7 @@ def explore(site: AppContext, state: ExploreState) -> Explore:
     answer.lines = [seen.line(line, label_of[line.identity]) for line in lines]
     answer.changes = seen.changes()
     answer.suspected = seen.changes(suspected=True)
+    answer.set_changes = seen.set_changes()
     answer.notes = notes(window)
     answer.simulated = site.store.tiles.has_simulated(window.axis.testbed)
     answer.notices = seen.notices()
@@ -89,8 +91,8 @@ def _answer(state: ExploreState, drawing: LineDrawing) -> Explore:
         query=str(state.query), conditions=conditions(state), parameters=[], names=[],
         show=state.show, by=state.by, downsample=state.downsample, spread=state.spread, zoom=_zoom(state),
         matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
-        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[], notes=[],
-        simulated=False,
+        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[],
+        set_changes=[], notes=[], simulated=False,
         mistakes=[
             Mistake(field=each.field, text=each.text, position=each.position, reason=each.reason,
                     caret=each.caret)
@@ -211,7 +213,7 @@ def labels(lines: Mapping[str, PointLine]) -> tuple[dict[str, str], dict[str, st
         identity: {name: value for name, value in key.items() if (name, value) not in shared}
         for identity, key in keys.items()
     }
-    short = {identity: _without_repeats(key) for identity, key in own.items()}
+    short = {identity: short_name(key) for identity, key in own.items()}
     if len(set(short.values())) < len({line.trace.key for line in lines.values() if line.trace}):
         short = {identity: " ".join(key.values()) for identity, key in own.items()}
     named = {identity: _format_label(line, short.get(identity, "")) for identity, line in lines.items()}
@@ -224,17 +226,11 @@ def _format_label(line: PointLine, label: str) -> str:
     return label if line.is_normal else line.identity[1:].replace(format_key(line.trace.key), label)
 
 
-def _without_repeats(key: Mapping[str, str]) -> str:
-    test = key.get("test", "")
-    others = [value for value in key.values() if value.lower() not in test.lower()]
-    return " ".join(filter(None, (test, *others)))
-
-
 def _selected_point(
     window: Window, state: ExploreState, lines: dict[str, PointLine], settings: Settings
 ) -> PointModel | None:
     """Return the details of the selected point; None: no point is selected, or it is not drawn."""
-    line, column = lines.get(_current_id(window, state.of)), window.column(state.at)
+    line, column = lines.get(_current_id(window, state, lines)), window.column(state.at)
     place = None if state.at is None else window.point_of(state.at)
     if line is None or column is None or place is None or state.at is None:
         return None
@@ -276,12 +272,18 @@ def _selected_point(
     )
 
 
-def _current_id(window: Window, identity: str) -> str:
-    """Return the current id of a line, so that addresses with a former name remain valid."""
+def _current_id(window: Window, state: ExploreState, lines: Mapping[str, PointLine]) -> str:
+    """Return the current id of the selected line, so that addresses with a former name remain valid."""
+    identity = state.of
+    if identity in lines:
+        return identity
     try:
         named = parse_trace_id(identity)
     except FormulaError:
         return identity
+    if isinstance(named, FormulaId) and named.formula.function == state.show:
+        # What an aggregate was before its values became relative.
+        return str(FormulaId(replace(named.formula, function=state.show.function)))
     trace = window.traces.of_key(named.key) if isinstance(named, NormalId) else None
     return format_key(trace.key) if trace else identity
 

@@ -25,7 +25,7 @@ from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
 from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.explore.plot_data import encode_plot
-from perftrend.dashboard.explore.presenter import happenings, latency_figures
+from perftrend.dashboard.explore.presenter import happenings, latency_figures, set_change_label
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
@@ -117,6 +117,7 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
         listed=happenings(answer),
         labels={line.id: line.label for line in answer.lines},
         plotted=encode_plot,
+        set_change_label=set_change_label,
         latencies=latency_figures(answer.point),
         functions=FUNCTIONS.values(),
         shows=list(Show),

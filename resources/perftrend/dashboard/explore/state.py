@@ -142,7 +142,10 @@ class Show(StrEnum):
     SCALE_BY_AVE = "scale_by_ave"
     """Each divided by its own average."""
     AVE = "ave"
-    """Point by point, one row for each value of a parameter, as for the following members."""
+    """Of the ratios to each trace's own average, point by point; one row for each value of a parameter.
+
+    The same is true of the following members.
+    """
     MIN = "min"
     MAX = "max"
     COUNT = "count"
@@ -158,15 +161,20 @@ class Show(StrEnum):
         return self in {Show.NORM, Show.SCALE_BY_AVE}
 
     @property
+    def function(self) -> str:
+        """The function of formulas that computes the rows."""
+        return f"relative_{self}" if self in {Show.AVE, Show.MIN, Show.MAX} else str(self)
+
+    @property
     def words(self) -> str:
         """Label of the option."""
         return {
             Show.RAW: "values",
             Show.NORM: "normalised",
             Show.SCALE_BY_AVE: "divided by their average",
-            Show.AVE: "average",
-            Show.MIN: "minimum",
-            Show.MAX: "maximum",
+            Show.AVE: "relative average",
+            Show.MIN: "relative minimum",
+            Show.MAX: "relative maximum",
             Show.COUNT: "number of traces",
         }[self]
 

@@ -7,6 +7,7 @@ const DASHES = ["solid", "dot", "dash", "dashdot"];
 const FEW = 12;
 const MOST_TICKS = 7;
 const LEAST_SPAN = 0.02;
+const TEXT_PX = 90;
 const WHOLE = { columns: null, values: {} };
 
 let webgl;
@@ -189,7 +190,7 @@ function layout(model, plot, zoom = model.zoom) {
     ...(units.length > 1 ? { yaxis2: value(right, { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }) } : {}),
     // A finger that drags scrolls the page.
     hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", showlegend: false,
-    shapes: marks(model), annotations: [...texts(model), ...simulated(model)],
+    shapes: marks(model), annotations: [...texts(model, width), ...simulated(model)],
   };
 }
 
@@ -200,16 +201,36 @@ function marks(model) {
   });
   const at = (column) => middle(model.points.find((each) => each.column <= column && column < each.column + each.columns) ?? { column, columns: 1 });
   const found = model.notes.map((note) => vertical(middle(model.points[note.point]), "doubt", "dot"));
+  for (const each of model.sets) found.push(vertical(border(model.points[each.point]), "soft", "dot"));
   if (model.looked) found.push(vertical(at(model.looked.column), "edge", "solid"));
   if (model.looked && model.looked.since !== null) found.push(vertical(at(model.looked.since), "edge", "dash"));
   return found;
 }
 
-function texts(model) {
-  return model.notes.map((note) => ({
-    x: middle(model.points[note.point]), xref: "x", y: 1, yref: "paper", yanchor: "bottom", showarrow: false, text: "✎",
-    hovertext: escaped(`${note.text} (${note.user})`), font: { color: colour("doubt"), size: 13 }, captureevents: true,
+/** Where the traces of averages change: before the point that has others. */
+const border = ({ column }) => column - 0.5;
+
+function texts(model, width) {
+  const above = { xref: "x", y: 1, yref: "paper", showarrow: false, captureevents: true };
+  const found = model.notes.map((note) => ({
+    ...above, x: middle(model.points[note.point]), yanchor: "bottom", text: "✎",
+    hovertext: escaped(`${note.text} (${note.user})`), font: { color: colour("doubt"), size: 13 },
   }));
+  const { column, columns } = model.points.at(-1);
+  const end = column + columns, span = end - model.points[0].column;
+  let free = -Infinity;
+  for (const { point, text, names } of model.sets) {
+    const x = border(model.points[point]);
+    // The text of a line that is close to the one before would cover that.
+    if (x < free) continue;
+    const isLate = end - x < (TEXT_PX / width) * span;
+    free = x + (TEXT_PX / width) * span;
+    found.push({
+      ...above, x, yanchor: "top", xanchor: isLate ? "right" : "left", text: escaped(text),
+      hovertext: escaped(names), font: { color: colour("soft"), size: 12 },
+    });
+  }
+  return found;
 }
 
 function simulated(model) {
