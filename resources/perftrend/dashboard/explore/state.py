@@ -172,9 +172,9 @@ class Show(StrEnum):
             Show.RAW: "values",
             Show.NORM: "normalised",
             Show.SCALE_BY_AVE: "divided by their average",
-            Show.AVE: "relative average",
-            Show.MIN: "relative minimum",
-            Show.MAX: "relative maximum",
+            Show.AVE: "average (relative)",
+            Show.MIN: "minimum (relative)",
+            Show.MAX: "maximum (relative)",
             Show.COUNT: "number of traces",
         }[self]
 

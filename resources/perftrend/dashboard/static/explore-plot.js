@@ -7,7 +7,7 @@ const DASHES = ["solid", "dot", "dash", "dashdot"];
 const FEW = 12;
 const MOST_TICKS = 7;
 const LEAST_SPAN = 0.02;
-const TEXT_PX = 90;
+const TEXT_PX = 90, TEXT_ROWS = 4, TEXT_HEIGHT_PX = 16;
 const WHOLE = { columns: null, values: {} };
 
 let webgl;
@@ -218,15 +218,17 @@ function texts(model, width) {
   }));
   const { column, columns } = model.points.at(-1);
   const end = column + columns, span = end - model.points[0].column;
-  let free = -Infinity;
+  const wide = (TEXT_PX / width) * span;
+  // Texts close to each other are below each other, as far as there is room.
+  const free = Array(TEXT_ROWS).fill(-Infinity);
   for (const { point, text, names } of model.sets) {
     const x = border(model.points[point]);
-    // The text of a line that is close to the one before would cover that.
-    if (x < free) continue;
-    const isLate = end - x < (TEXT_PX / width) * span;
-    free = x + (TEXT_PX / width) * span;
+    const isLate = end - x < wide;
+    const row = free.findIndex((from) => from <= (isLate ? x - wide : x));
+    if (row < 0) continue;
+    free[row] = isLate ? x : x + wide;
     found.push({
-      ...above, x, yanchor: "top", xanchor: isLate ? "right" : "left", text: escaped(text),
+      ...above, x, yanchor: "top", yshift: -TEXT_HEIGHT_PX * row, xanchor: isLate ? "right" : "left", text: escaped(text),
       hovertext: escaped(names), font: { color: colour("soft"), size: 12 },
     });
   }
