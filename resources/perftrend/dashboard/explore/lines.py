@@ -43,8 +43,12 @@ from perftrend.model import Samples, TraceKey
 from perftrend.store.tiles import StoredTrace
 from perftrend.text import natural_key
 
-MOST_LINES = 100
+MOST_LINES = 1000
 """Maximum number of lines in a plot."""
+MOST_AGGREGATES = 100
+"""Maximum number of aggregates in a plot; each of them is a formula."""
+MOST_UNASKED = 100
+"""Maximum number of traces that are drawn if nothing is selected."""
 MOST_WITH_REPLICATES = 10
 """Maximum number of traces whose replicates are read."""
 
@@ -127,7 +131,7 @@ def draw_lines(window: Window, state: ExploreState) -> LineDrawing:
         drawing.places = window.select(state.query)
     except FormulaError as error:
         drawing.problems.append(Problem("q", str(state.query), error.position, error.reason))
-    if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_LINES)):
+    if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_UNASKED)):
         _add_query(drawing, window, state, drawing.places)
     wrong = {problem.text for problem in state.problems if problem.field == "id"}
     _add_ids(drawing, window, [each for each in state.ids if each not in wrong])
@@ -162,10 +166,10 @@ def _aggregate(show: Show, query: Query) -> Call:
 def _add_query(drawing: LineDrawing, window: Window, state: ExploreState, places: Places) -> None:
     if state.show.is_aggregate:
         ids = aggregates(window, state, places) if len(places) else []
-        drawing.left_out += max(len(ids) - MOST_LINES, 0)
+        drawing.left_out += max(len(ids) - MOST_AGGREGATES, 0)
         if len(ids) > 1:
             window.source.share(places)
-        _add_ids(drawing, window, ids[:MOST_LINES])
+        _add_ids(drawing, window, ids[:MOST_AGGREGATES])
         return
     few = places[:MOST_LINES]
     drawing.left_out += len(places) - len(few)

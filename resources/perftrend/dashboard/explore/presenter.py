@@ -10,7 +10,7 @@ Missing numbers are None.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -23,8 +23,8 @@ from perftrend.analysis.change_details import ReportedChanges, find_reported_cha
 from perftrend.analysis.formula import Call, FormulaId, NormalId, Text, parse_trace_id
 from perftrend.analysis.formula.query import admits_missing
 from perftrend.analysis.reportable_changes import ReportingRule
+from perftrend.dashboard.explore.labels import short_name
 from perftrend.dashboard.explore.lines import (
-    MOST_LINES,
     MOST_WITH_REPLICATES,
     Band,
     LineDrawing,
@@ -55,6 +55,8 @@ MOST_LISTED = 100
 """Maximum number of changes and notes that are listed."""
 MOST_NAMED = 20
 """Maximum number of traces that are listed where a set of traces changes."""
+MOST_STORED = 100
+"""Maximum number of traces of a query that a shortcut has; for more, it has the query."""
 _CACHE_SIZE = 2000
 _ROUNDED = 1e-12
 """Relative to the largest value."""
@@ -155,6 +157,7 @@ class DrawingDetails:
             testbed=state.testbed,
             scale=state.scale,
             tile=state.tile,
+            points=state.points,
             ids=(line.identity,),
             downsample=state.downsample,
             spread=state.spread,
@@ -166,11 +169,11 @@ class DrawingDetails:
             parameters=line.trace.key.as_dict() if line.trace else {},
             unit=line.unit,
             better=line.trace.better.value if line.trace else "",
-            values=numbers(line.values),
-            least=None if line.least is None else numbers(line.least),
-            greatest=None if line.greatest is None else numbers(line.greatest),
-            low=numbers(band.low) if band else None,
-            high=numbers(band.high) if band else None,
+            values=line.values,
+            least=line.least,
+            greatest=line.greatest,
+            low=band.low if band else None,
+            high=band.high if band else None,
             newest=last,
             newest_column=None if place is None else self.window.columns_of(place).start,
             silent=0 if place is None else len(line.values) - 1 - place,
@@ -258,17 +261,12 @@ class DrawingDetails:
         found += self.window.store.shortcuts.load(state.shortcut) or () if state.shortcut else ()
         if state.terms and state.show.is_aggregate:
             found += aggregates(self.window, state, drawing.places)
-        elif state.terms and (state.show.is_scaled or len(drawing.places) > MOST_LINES):
+        elif state.terms and (state.show.is_scaled or len(drawing.places) > MOST_STORED):
             rows = Call("filter", (Text(str(state.query)),))
             found.append(str(FormulaId(Call(str(state.show), (rows,)) if state.show.is_scaled else rows)))
         else:
             found += [line.identity for line in drawing.lines.values() if line.is_normal]
         return [each for each in dict.fromkeys(found) if not each.startswith("!")]
-
-
-def numbers(values: Samples) -> list[float | None]:
-    """Return the values of an array, with None for NaN."""
-    return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
 
 
 def relative(value: float | None, reference: float | None) -> float | None:
@@ -333,13 +331,6 @@ def trace_names(change: SetChangeModel) -> str:
     ]
     others = change.added + change.removed - len(names)
     return ", ".join(names) + f" and {others} more" * bool(others)
-
-
-def short_name(key: Mapping[str, str]) -> str:
-    """Return the values of parameters, the test first, without those that its name repeats."""
-    test = key.get("test", "")
-    others = [value for value in key.values() if value.lower() not in test.lower()]
-    return " ".join(filter(None, (test, *others)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from perftrend.analysis.query import ValueChoice
 from perftrend.dashboard import bisect_command, links
 from perftrend.dashboard.bisect_command import Bisection
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.explore.labels import label_lines
 from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, bands, draw_lines
 from perftrend.dashboard.explore.models import (
     AxisPoint,
@@ -29,14 +30,14 @@ from perftrend.dashboard.explore.models import (
     Value,
     ZoomModel,
 )
-from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative, short_name
+from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes, relative
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import TESTBED, Window, open_window
 from perftrend.errors import ArchiveError, FormulaError
 from perftrend.latency import LoadLatency
 from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn, columns_of_point, tile_of
+from perftrend.store.tiles import POINTS, TileColumn, columns_of_point, tile_of
 from perftrend.store.tiles import newest as newest_tile
 
 MOST_VALUES = 40
@@ -62,7 +63,7 @@ def explore(site: AppContext, state: ExploreState) -> Explore:
         markers(window, lines, site.settings.analysis) if state.changes else [],
         bands(window, lines, state.spread),
     )
-    common, label_of = labels(drawing.lines)
+    named = label_lines(drawing.lines)
     answer = _answer(state, drawing)
     answer.testbed = window.axis.testbed
     answer.testbeds = site.store.tiles.testbeds()
@@ -70,10 +71,10 @@ def explore(site: AppContext, state: ExploreState) -> Explore:
     answer.tile = _tile(window, state)
     answer.parameters = parameters(window, state, matched=len(drawing.places))
     answer.names = [name for name in window.traces.table.parameters if name != TESTBED]
-    answer.common = common
+    answer.common, answer.common_parts = named.common, named.parts
     answer.units = seen.units
     answer.points = [_axis_point(window, place) for place in range(len(window.points))]
-    answer.lines = [seen.line(line, label_of[line.identity]) for line in lines]
+    answer.lines = [seen.line(line, named.label_of[line.identity]) for line in lines]
     answer.changes = seen.changes()
     answer.suspected = seen.changes(suspected=True)
     answer.set_changes = seen.set_changes()
@@ -91,8 +92,8 @@ def _answer(state: ExploreState, drawing: LineDrawing) -> Explore:
         query=str(state.query), conditions=conditions(state), parameters=[], names=[],
         show=state.show, by=state.by, downsample=state.downsample, spread=state.spread, zoom=_zoom(state),
         matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
-        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[],
-        set_changes=[], notes=[], simulated=False,
+        common={}, common_parts={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[],
+        suspected=[], set_changes=[], notes=[], simulated=False,
         mistakes=[
             Mistake(field=each.field, text=each.text, position=each.position, reason=each.reason,
                     caret=each.caret)
@@ -120,6 +121,7 @@ def _tile(window: Window, state: ExploreState) -> TileModel:
         wanted = None if shown == newest_tile(columns, scale).number else shown
         return state.with_tile(scale, wanted).url
 
+    step = window.size // POINTS
     return TileModel(
         scale=tile.scale,
         number=tile.number,
@@ -127,8 +129,9 @@ def _tile(window: Window, state: ExploreState) -> TileModel:
         newest=last.number,
         columns=columns,
         columns_of_point=columns_of_point(tile.scale),
-        older=url(tile.scale, tile.left().number) if tile.number else None,
-        newer=url(tile.scale, tile.right(columns).number) if not window.follows else None,
+        points=window.size,
+        older=url(tile.scale, max(tile.number - step, step - 1)) if window.points.start else None,
+        newer=url(tile.scale, min(tile.number + step, last.number)) if not window.follows else None,
         zoomed_in=url(inner.scale, inner.number) if inner != tile else None,
         zoomed_out=url(outer.scale, outer.number) if outer != tile else None,
         latest=url(tile.scale, last.number) if not window.follows else None,
@@ -199,31 +202,6 @@ def _parameter(state: ExploreState, name: str, values: list[ValueChoice]) -> Par
         of=len(values),
         hidden=len(fitting) - len(offered),
     )
-
-
-def labels(lines: Mapping[str, PointLine]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters that all normal traces have in common, and a label of each line by its id.
-
-    A label has the values of the other parameters, the test first, without those that its name repeats. For a
-    calculated line it is within the functions. For the row of a formula it is the id.
-    """
-    keys = {identity: line.trace.key.as_dict() for identity, line in lines.items() if line.trace}
-    shared = set.intersection(*(set(key.items()) for key in keys.values())) if len(keys) > 1 else set()
-    own = {
-        identity: {name: value for name, value in key.items() if (name, value) not in shared}
-        for identity, key in keys.items()
-    }
-    short = {identity: short_name(key) for identity, key in own.items()}
-    if len(set(short.values())) < len({line.trace.key for line in lines.values() if line.trace}):
-        short = {identity: " ".join(key.values()) for identity, key in own.items()}
-    named = {identity: _format_label(line, short.get(identity, "")) for identity, line in lines.items()}
-    return dict(sorted(shared)), named
-
-
-def _format_label(line: PointLine, label: str) -> str:
-    if not (line.trace and label):
-        return line.identity
-    return label if line.is_normal else line.identity[1:].replace(format_key(line.trace.key), label)
 
 
 def _selected_point(

@@ -1,6 +1,10 @@
-/** The plot: lines of points over commits, by plotly and WebGL; where a browser has none, by SVG. */
+/**
+ * The plot: lines of points over commits, by plotly and WebGL; where a browser has none, by SVG. Of many lines the
+ * density is drawn, behind the axes of plotly, and before they are there.
+ */
 
 import { loadPlotly, shownMoment } from "./base.js";
+import { nearest, paint, trace, wipe } from "./explore-dense.js";
 
 const COLOURS = 10;
 const DASHES = ["solid", "dot", "dash", "dashdot"];
@@ -8,6 +12,7 @@ const FEW = 12;
 const MOST_TICKS = 7;
 const LEAST_SPAN = 0.02;
 const TEXT_PX = 90, TEXT_ROWS = 4, TEXT_HEIGHT_PX = 16;
+const CLICK_PX = 4;
 const WHOLE = { columns: null, values: {} };
 
 let webgl;
@@ -35,8 +40,10 @@ function readable(value, unit) {
 
 function valueOf(line, place) {
   const value = line.values[place];
-  return value === null ? "no value" : readable(value, line.unit);
+  return isMissing(value) ? "no value" : readable(value, line.unit);
 }
+
+const isMissing = (value) => value === null || Number.isNaN(value);
 
 const moment = (point) => shownMoment(new Date(point.started));
 const day = (point) => moment(point).slice(0, 10);
@@ -81,8 +88,11 @@ function curves(model, type) {
   const columns = Float64Array.from(model.points, middle);
   const axes = axesOf(model);
   const few = model.lines.length <= FEW;
-  const found = [];
-  model.lines.forEach((line, place) => {
+  // Plotly has the axes of what others draw.
+  const found = model.isDense
+    ? [...new Set(axes.values())].map((yaxis) => ({ x: [null], y: [null], type, mode: "markers", yaxis, hoverinfo: "skip", showlegend: false }))
+    : [];
+  (model.isDense ? [] : model.lines).forEach((line, place) => {
     if (!axes.has(line.unit)) return;
     const hue = colour(`c${place % COLOURS}`);
     if (line.low) {
@@ -118,7 +128,8 @@ function steps(model, columns, axes, type) {
       x: on.map((each) => columns[each.point]),
       y: on.map((each) => {
         const line = model.lines[places.get(each.trace)];
-        return line.values[each.point] ?? (line.id.startsWith(",") ? each.after : NaN);
+        const value = line.values[each.point];
+        return isMissing(value) ? (line.id.startsWith(",") ? each.after : NaN) : value;
       }),
       type, mode: "markers", yaxis: axis, name, showlegend: false, hoverinfo: "none",
       marker: {
@@ -153,17 +164,30 @@ function ticks(model, width) {
   };
 }
 
+/** The least and the greatest value of each unit, found once for each model. */
+const extremes = new WeakMap();
+function extremesOf(model, unit) {
+  if (!extremes.has(model)) {
+    const found = new Map();
+    for (const line of model.lines) {
+      let [low, high] = found.get(line.unit) ?? [Infinity, -Infinity];
+      for (const values of model.isDense ? [line.values] : [line.values, line.low ?? [], line.high ?? []]) {
+        for (const value of values) {
+          if (value === null) continue;
+          if (value < low) low = value;
+          if (value > high) high = value;
+        }
+      }
+      found.set(line.unit, [low, high]);
+    }
+    extremes.set(model, found);
+  }
+  return extremes.get(model).get(unit) ?? [Infinity, -Infinity];
+}
+
 /** Small noise stays small: an axis never shows less than two percent of what is measured. */
 function heights(model, unit) {
-  let low = Infinity, high = -Infinity;
-  for (const line of model.lines) {
-    if (line.unit !== unit) continue;
-    for (const value of [line.values, line.low ?? [], line.high ?? []].flat()) {
-      if (value === null) continue;
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }
-  }
+  const [low, high] = extremesOf(model, unit);
   if (low > high) return {};
   const middle = (low + high) / 2;
   const half = Math.max((high - low) / 2, (Math.abs(middle) * LEAST_SPAN) / 2) || 1;
@@ -243,17 +267,54 @@ function simulated(model) {
   }];
 }
 
+/** Where the plot is within its element, and the parts of the axes that are seen. */
+function viewOf(model, plot) {
+  const own = layout(model, plot), full = plot.dataset.axes ? plot._fullLayout : null;
+  const seen = full ?? own, { l, r, t, b } = full?._size ?? own.margin;
+  const axes = axesOf(model);
+  return {
+    left: l, top: t, width: plot.clientWidth - l - r, height: plot.clientHeight - t - b,
+    columns: model.points.map(middle), x: seen.xaxis.range,
+    ranges: new Map([...axes].map(([unit, axis]) => [unit, seen[axis === "y" ? "yaxis" : "yaxis2"].range ?? [0, 1]])),
+  };
+}
+
+const layer = (name) => document.querySelector(`#${name}`);
+
+/** What is drawn, for the events of the pointer. */
+let current = { model: null, handlers: null, view: null };
+
+/** Draw what plotly does not: many lines, and the one that is brought out. */
+function drawLayers(plot) {
+  const { model } = current;
+  current.view = viewOf(model, plot);
+  if (model.isDense) paint(layer("density"), model, current.view, [...Array(COLOURS).keys()].map((place) => colour(`c${place}`)));
+  else wipe(layer("density"));
+  bringOut(plot);
+}
+
 /**
  * Draw a model.
- * @param handlers has pointed(text), tip(place, value, label) for what the pointer is at, chosen(line, point,
- *   compared) for a click on a point, zoomed(pairs) for another part that is seen, as the address has it, and
- *   whole(is) for whether it is all that there is.
+ * @param handlers has pointed(text, line) and tip(place, value, label) for what the pointer is at,
+ *   chosen(line, point, compared) for a click on a point, zoomed(pairs) for another part that is seen, as the
+ *   address has it, and whole(is) for whether it is all that there is.
  */
 export async function draw(plot, model, handlers) {
-  const Plotly = await loadPlotly();
   // Without lines it has no height.
   if (plot.dataset.drawn === "0") delete plot.dataset.drawn;
-  const type = hasWebgl() ? "scattergl" : "scatter";
+  current = { model, handlers, view: null };
+  emphasised = null;
+  if (model.isDense) {
+    delete plot.dataset.axes;
+    drawLayers(plot);
+    watch(plot);
+    plot.dataset.density = String(model.lines.length);
+    // The lines can be seen and pointed at while plotly is loaded.
+    await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+  } else delete plot.dataset.density;
+  const Plotly = await loadPlotly();
+  if (current.model !== model) return;
+  const type = hasWebgl() && !model.isDense ? "scattergl" : "scatter";
   await Plotly.react(plot, curves(model, type), layout(model, plot), { displayModeBar: false, responsive: true, doubleClick: false });
   const at = (event) => {
     const { data, pointNumber } = event.points[0];
@@ -261,21 +322,15 @@ export async function draw(plot, model, handlers) {
     const place = change ? change.place : data.meta?.place;
     return { line: model.lines[place], point: change ? change.point : pointNumber, change };
   };
-  for (const name of ["plotly_hover", "plotly_unhover", "plotly_click", "plotly_doubleclick", "plotly_relayout"]) plot.removeAllListeners(name);
+  for (const name of ["plotly_hover", "plotly_unhover", "plotly_click", "plotly_doubleclick", "plotly_relayout", "plotly_afterplot"]) plot.removeAllListeners(name);
   plot.on("plotly_hover", (event) => {
     const { line, point, change } = at(event);
-    if (!line) return;
-    const relative = change?.relative == null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
-    handlers.pointed(about(model, line, point) + (change ? `  ·  ${change.name}${relative}` : ""));
-    handlers.tip(spot(plot, event.points[0]), valueOf(line, point), line.label);
+    if (line) pointAt(plot, line, point, spot(plot, event.points[0]), change);
   });
-  plot.on("plotly_unhover", () => {
-    handlers.pointed("");
-    handlers.tip(null);
-  });
+  plot.on("plotly_unhover", () => { if (!model.isDense) leave(plot); });
   plot.on("plotly_click", (event) => {
     const { line, point } = at(event);
-    if (line) handlers.chosen(line, point, Boolean(event.event?.shiftKey));
+    if (line && !model.isDense) handlers.chosen(line, point, Boolean(event.event?.shiftKey));
   });
   plot.on("plotly_doubleclick", () => unzoom(plot, model));
   let seen = ranges(layout(model, plot));
@@ -286,9 +341,54 @@ export async function draw(plot, model, handlers) {
     seen = now;
     handlers.zoomed(zoomOf(model, plot));
   });
+  plot.dataset.axes = "drawn";
+  drawLayers(plot);
+  plot.on("plotly_afterplot", () => drawLayers(plot));
   handlers.whole(!zoomOf(model, plot).length);
   plot.dataset.drawn = String(model.lines.length);
-  plot.dataset.kind = type;
+  plot.dataset.kind = model.isDense ? "density" : type;
+}
+
+function pointAt(plot, line, point, { left, top }, change = null) {
+  const { model, handlers } = current;
+  const relative = change?.relative == null ? "" : ` of ${(100 * change.relative).toFixed(1)} %`;
+  handlers.pointed(about(model, line, point) + (change ? `  ·  ${change.name}${relative}` : ""), line);
+  handlers.tip({ left, top, isRight: left > plot.clientWidth / 2 }, valueOf(line, point), line.label);
+  highlight(plot, model, line.id);
+}
+
+function leave(plot) {
+  current.handlers.pointed("", null);
+  current.handlers.tip(null);
+  highlight(plot, current.model, null);
+}
+
+/** Let the pointer find lines that plotly does not know; a drag is plotly's. */
+function watch(plot) {
+  if (plot.dataset.watched) return;
+  plot.dataset.watched = "yes";
+  const place = (event) => {
+    const box = plot.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  const find = (event) => (current.model?.isDense && current.view ? nearest(current.model, current.view, ...place(event)) : null);
+  let pressed = null;
+  plot.addEventListener("pointermove", (event) => {
+    if (!current.model?.isDense) return;
+    const found = event.buttons ? null : find(event);
+    if (found) pointAt(plot, found.line, found.point, found);
+    else leave(plot);
+  });
+  plot.addEventListener("pointerleave", () => { if (current.model?.isDense) leave(plot); });
+  plot.addEventListener("pointerdown", (event) => { pressed = event.button === 0 ? [event.clientX, event.clientY] : null; });
+  // Plotly covers the page while the button is down.
+  window.addEventListener("pointerup", (event) => {
+    const from = pressed;
+    pressed = null;
+    if (!from || Math.hypot(event.clientX - from[0], event.clientY - from[1]) > CLICK_PX) return;
+    const found = find(event);
+    if (found) current.handlers.chosen(found.line, found.point, event.shiftKey);
+  });
 }
 
 /** Show all that there is again. */
@@ -325,26 +425,33 @@ function differ(one, other = one) {
   return one.some((end, at) => Math.abs(end - other[at]) > slack);
 }
 
-/** Where a point is drawn, in pixels from the corner of the plot, and whether that is in its right half. */
+/** Where a point is drawn, in pixels from the corner of the plot. */
 function spot(plot, { x, y, xaxis, yaxis }) {
   const { l, t } = plot._fullLayout._size;
-  const left = l + xaxis.d2p(x);
-  return { left, top: t + yaxis.d2p(y), isRight: left > plot.clientWidth / 2 };
+  return { left: l + xaxis.d2p(x), top: t + yaxis.d2p(y) };
 }
 
 export function clear(plot) {
   if (window.Plotly) window.Plotly.purge(plot);
+  current = { model: null, handlers: null, view: null };
+  for (const name of ["density", "bright"]) wipe(layer(name));
+  delete plot.dataset.axes;
+  delete plot.dataset.density;
   plot.dataset.drawn = "0";
 }
 
 let emphasised = null;
 /** Bring one line out; null: none. */
 export function highlight(plot, model, identity) {
-  if (identity === emphasised || !model || !plot.data) return;
+  if (identity === emphasised || !model || model !== current.model || !current.view) return;
   emphasised = identity;
-  const chosen = model.lines.findIndex((line) => line.id === identity);
-  const drawn = plot.data.map((data, curve) => [data.meta?.place, curve]).filter(([place]) => place !== undefined);
-  const few = model.lines.length <= FEW;
-  const opacity = drawn.map(([place]) => (chosen < 0 || place === chosen ? 1 : few ? 0.3 : 0.12));
-  window.Plotly.restyle(plot, { opacity }, drawn.map(([, curve]) => curve));
+  bringOut(plot);
+}
+
+function bringOut(plot) {
+  const { model, view } = current;
+  const place = emphasised === null ? -1 : model.lines.findIndex((line) => line.id === emphasised);
+  plot.parentElement.classList.toggle("dimmed", place >= 0);
+  if (place < 0) wipe(layer("bright"));
+  else trace(layer("bright"), model.lines[place], view, colour(`c${place % COLOURS}`), colour("paper"));
 }

@@ -463,17 +463,17 @@ def test_links_keep_what_is_seen_unless_they_lead_to_another_time(client: TestCl
 
 
 def test_more_lines_than_can_be_drawn_are_told(client: TestClient, store: Store) -> None:
-    keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(150)]
+    keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(1050)]
     results = [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0) for key in keys]
     store.add(Run("2n-clx", "nightly", 1, FIRST, FIRST), results)
 
     for pair in (("q", "test=~t"), ("formula", 'filter("test=~t")'), ("formula", 'norm(filter(""))')):
         answer = asked(client, pair)
-        assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
-        assert "100 of 150" in answer["notices"][0]
-    shortcut = store.shortcuts.save([format_key(key) for key in keys], user="eva")
-    answer = asked(client, ("shortcut", shortcut))
-    assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
+        assert (len(answer["lines"]), answer["left_out"]) == (1000, 50)
+        assert "1000 of 1050" in answer["notices"][0]
+    shortcut = store.shortcuts.save([format_key(key) for key in keys[:1000]], user="eva")
+    answer = asked(client, ("shortcut", shortcut), ("id", format_key(keys[1001])))
+    assert (len(answer["lines"]), answer["left_out"]) == (1000, 1)
     assert asked(client, ("q", "test=~t"))["stored"] == ['@filter("test=~t")']
     assert asked(client)["lines"] == []
 

@@ -1,0 +1,185 @@
+/**
+ * Many lines: their density, drawn pixel by pixel, and the line that is the nearest to the pointer.
+ *
+ * WebGL draws a thousand lines fast only with a graphics card, and plotly takes a second to prepare them. Here a
+ * line adds one to the first pixel that it covers in each column and takes it away after the last; the sums
+ * along the columns are the numbers of lines at all pixels. The work does not depend on how steep lines are.
+ */
+
+const MOST_RATIO = 2;
+const NEAR_PX = 24;
+
+/** Numbers of 16 bits in base64, as the lines' values; see _dense_lines of plot_data.py. */
+export function unpack(model) {
+  if (!model.packed) return model;
+  const text = atob(model.packed), bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
+  const data = new DataView(bytes.buffer), count = model.points.length;
+  model.lines.forEach((line, place) => {
+    line.values = new Float64Array(count);
+    for (let at = 0; at < count; at += 1) {
+      const number = data.getUint16(2 * (place * count + at), true);
+      line.values[at] = number === 0xffff ? NaN : line.low + number * line.step;
+    }
+  });
+  model.isDense = true;
+  delete model.packed;
+  return model;
+}
+
+/** Fit a canvas to its place; return the size of a pixel of the page in its pixels. */
+function fit(canvas) {
+  const ratio = Math.min(window.devicePixelRatio || 1, MOST_RATIO);
+  const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  canvas.getContext("2d").clearRect(0, 0, width, height);
+  return ratio;
+}
+
+export function wipe(canvas) {
+  fit(canvas);
+}
+
+/**
+ * Draw the density of lines.
+ * @param view has left, top, width and height of the plot in pixels of the page, columns (the position of each
+ *   point), x (the range of columns that is seen), and ranges (the range of values by unit).
+ * @param hues are the colours of lines, as #rrggbb, in turn.
+ */
+export function paint(canvas, model, view, hues) {
+  const ratio = fit(canvas);
+  const width = Math.floor(view.width * ratio), height = Math.floor(view.height * ratio);
+  if (width < 2 || height < 2) return;
+  const colours = hues.map((hue) => [1, 3, 5].map((at) => parseInt(hue.slice(at, at + 2), 16)));
+  const sums = [0, 1, 2, 3].map(() => new Int32Array(width * (height + 1)));
+  const [red, green, blue, number] = sums;
+  const at = Float64Array.from(view.columns, (column) => ((column - view.x[0]) / (view.x[1] - view.x[0])) * width);
+  // What a line covers of each column: once, although it comes and goes by several points.
+  const least = new Float64Array(width), most = new Float64Array(width);
+  const cover = (column, from, to) => {
+    least[column] = Math.min(least[column], from, to);
+    most[column] = Math.max(most[column], from, to);
+  };
+  const add = (column, [r, g, b]) => {
+    const first = Math.max(Math.floor(least[column]), 0), last = Math.min(Math.floor(most[column]), height - 1);
+    if (!(first <= last)) return;
+    const begin = column * (height + 1) + first, end = column * (height + 1) + last + 1;
+    red[begin] += r; green[begin] += g; blue[begin] += b; number[begin] += 1;
+    red[end] -= r; green[end] -= g; blue[end] -= b; number[end] -= 1;
+  };
+  model.lines.forEach((line, place) => {
+    const range = view.ranges.get(line.unit);
+    if (!range) return;
+    least.fill(Infinity);
+    most.fill(-Infinity);
+    const { values } = line, scale = height / (range[1] - range[0]);
+    const y = (value) => (range[1] - value) * scale;
+    for (let point = 0; point < values.length; point += 1) {
+      const from = y(values[point]);
+      if (Number.isNaN(from)) continue;
+      const to = point + 1 < values.length ? y(values[point + 1]) : NaN;
+      if (Number.isNaN(to)) {
+        // Without a neighbour there is no line to see it by.
+        const column = Math.floor(at[point]), isAlone = point === 0 || Number.isNaN(values[point - 1]);
+        if (isAlone && column >= 0 && column < width) cover(column, from - ratio, from + ratio);
+        continue;
+      }
+      const begin = at[point], span = at[point + 1] - begin, slope = (to - from) / span;
+      const last = Math.min(Math.floor(begin + span), width - 1);
+      for (let column = Math.max(Math.floor(begin), 0); column <= last; column += 1) {
+        const left = Math.max(column, begin), right = Math.min(column + 1, begin + span);
+        cover(column, from + (left - begin) * slope, from + (right - begin) * slope);
+      }
+    }
+    for (let column = 0; column < width; column += 1) add(column, colours[place % colours.length]);
+  });
+  show(canvas, sums, { width, height, ratio, view, lines: model.lines.length });
+}
+
+/** The opacity of one line and of more: a single one can be seen, and where most are can be told apart. */
+function opacitiesOf(lines) {
+  const single = Math.min(Math.max(8 / Math.sqrt(lines), 0.4), 0.85), all = Math.log(lines);
+  return Uint8Array.from({ length: lines + 1 }, (_, number) => 255 * (single + (1 - single) * (Math.log(Math.max(number, 1)) / (all || 1))));
+}
+
+/** Sum along the columns, and write the pixels: their colour is the mean of the lines there. */
+function show(canvas, [red, green, blue, number], { width, height, ratio, view, lines: count }) {
+  const context = canvas.getContext("2d"), image = context.createImageData(width, height);
+  const pixels = image.data;
+  const opacities = opacitiesOf(count);
+  for (let column = 0; column < width; column += 1) {
+    let r = 0, g = 0, b = 0, lines = 0;
+    for (let row = 0, from = column * (height + 1); row < height; row += 1, from += 1) {
+      r += red[from]; g += green[from]; b += blue[from]; lines += number[from];
+      if (!lines) continue;
+      const to = 4 * (row * width + column);
+      pixels[to] = r / lines; pixels[to + 1] = g / lines; pixels[to + 2] = b / lines;
+      pixels[to + 3] = opacities[lines];
+    }
+  }
+  context.putImageData(image, Math.round(view.left * ratio), Math.round(view.top * ratio));
+}
+
+/** Draw one line above all others. */
+export function trace(canvas, line, view, hue, paper) {
+  const ratio = fit(canvas), context = canvas.getContext("2d"), range = view.ranges.get(line.unit);
+  if (!range) return;
+  context.save();
+  context.scale(ratio, ratio);
+  context.beginPath();
+  context.rect(view.left, view.top, view.width, view.height);
+  context.clip();
+  context.beginPath();
+  let isOpen = false;
+  for (let point = 0; point < view.columns.length; point += 1) {
+    const value = line.values[point];
+    if (value === null || Number.isNaN(value)) {
+      isOpen = false;
+      continue;
+    }
+    const x = xOf(view, point), y = yOf(view, range, value);
+    if (isOpen) context.lineTo(x, y);
+    else {
+      // A value without a neighbour is a dot.
+      context.moveTo(x - 0.01, y);
+      context.lineTo(x, y);
+    }
+    isOpen = true;
+  }
+  Object.assign(context, { lineJoin: "round", lineCap: "round" });
+  for (const [style, lineWidth] of [[paper, 5], [hue, 2]]) {
+    Object.assign(context, { strokeStyle: style, lineWidth });
+    context.stroke();
+  }
+  context.restore();
+}
+
+const xOf = (view, point) => view.left + ((view.columns[point] - view.x[0]) / (view.x[1] - view.x[0])) * view.width;
+const yOf = (view, range, value) => view.top + ((range[1] - value) / (range[1] - range[0])) * view.height;
+
+/** The line nearest to a place in pixels, and its nearest point there; null: none is near. */
+export function nearest(model, view, left, top) {
+  const { columns, x, ranges } = view;
+  const isInside = left >= view.left && left <= view.left + view.width && top >= view.top && top <= view.top + view.height;
+  if (!isInside || !columns.length) return null;
+  const column = x[0] + ((left - view.left) / view.width) * (x[1] - x[0]);
+  let next = columns.findIndex((each) => each >= column);
+  if (next < 0) next = columns.length - 1;
+  const before = Math.max(next - 1, 0);
+  const share = next === before ? 0 : Math.min(Math.max((column - columns[before]) / (columns[next] - columns[before]), 0), 1);
+  const close = share < 0.5 ? before : next, far = close === next ? before : next;
+  let best = null, least = NEAR_PX;
+  for (const line of model.lines) {
+    const range = ranges.get(line.unit);
+    if (!range) continue;
+    const from = line.values[before], to = line.values[next];
+    const point = Number.isNaN(line.values[close]) ? far : close;
+    const value = Number.isNaN(from) || Number.isNaN(to) ? line.values[point] : from + share * (to - from);
+    const distance = Math.abs(yOf(view, range, value) - top);
+    // A line without a value is not near: the distance is no number.
+    if (distance < least) [best, least] = [{ line, point }, distance];
+  }
+  if (!best) return null;
+  const { line, point } = best, spot = { left: xOf(view, point), top: yOf(view, ranges.get(line.unit), line.values[point]) };
+  return Math.abs(spot.left - left) > 3 * NEAR_PX ? null : { ...best, ...spot };
+}
