@@ -14,9 +14,10 @@ everything in its own process.
 * By default each page is loaded by one reader, as HTML and as JSON, and rendered again each time: the first
   time, then the median and 95 % of the others; in addition, the median of a cached one. Then a night with a
   result of each trace is stored while it serves.
-* ``--plot`` loads plots of many lines with Chromium, without a graphics card: the time of the server, uncached,
-  and the times from the navigation until the lines are drawn, until the pointer finds one, and until there are
-  axes to zoom by; the first time, and the median of the others, for which the browser has the scripts.
+* ``--plot`` loads plots of many lines with Chromium, without a graphics card: the time of the server, not
+  cached, and the times from the navigation until lines are drawn, until the pointer finds one,
+  and until there are axes to zoom by; the first time, and the median of the others, for which the browser has
+  the scripts.
 * ``--readers`` lets 200 of them load pages, each another one after some seconds of reading (``--think 0``: at
   once), while nights are stored without a pause, by this process. All begin at the same moment, so that much
   less than a minute measures mostly the beginning.
@@ -163,7 +164,7 @@ def show(report: dict[str, Any]) -> None:
     if "plots" in report:
         grid(
             "plots in Chromium",
-            ["plot", "kB", "server, s", "lines, s", "hover, s", "axes, s", "first: lines, s", "hover, s", "axes, s"],
+            ["plot", "kB", "server, s", "lines, s", "hover, s", "axes, s", "first: lines", "hover", "axes"],
             [
                 [each["name"], f"{each['kilobytes']:.0f}", f"{each['server_s']:.2f}",
                  *(f"{figures[name]:.2f}" for figures in (each, each["first"])

@@ -8,19 +8,21 @@
 
 const MOST_RATIO = 2;
 const NEAR_PX = 24;
+const MISSING = 0xffff;
 
 /** Numbers of 16 bits in base64, as the lines' values; see _dense_lines of plot_data.py. */
 export function unpack(model) {
   if (!model.packed) return model;
   const text = atob(model.packed), bytes = new Uint8Array(text.length);
   for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
-  const data = new DataView(bytes.buffer), count = model.points.length;
+  // Every machine with a browser stores the low byte first.
+  const numbers = new Uint16Array(bytes.buffer), count = model.points.length;
   model.lines.forEach((line, place) => {
-    line.values = new Float64Array(count);
-    for (let at = 0; at < count; at += 1) {
-      const number = data.getUint16(2 * (place * count + at), true);
-      line.values[at] = number === 0xffff ? NaN : line.low + number * line.step;
+    const values = new Float64Array(count), { low, step } = line;
+    for (let at = 0, from = place * count; at < count; at += 1, from += 1) {
+      values[at] = numbers[from] === MISSING ? NaN : low + numbers[from] * step;
     }
+    line.values = values;
   });
   model.isDense = true;
   delete model.packed;
@@ -51,49 +53,70 @@ export function paint(canvas, model, view, hues) {
   const width = Math.floor(view.width * ratio), height = Math.floor(view.height * ratio);
   if (width < 2 || height < 2) return;
   const colours = hues.map((hue) => [1, 3, 5].map((at) => parseInt(hue.slice(at, at + 2), 16)));
-  const sums = [0, 1, 2, 3].map(() => new Int32Array(width * (height + 1)));
-  const [red, green, blue, number] = sums;
+  const sums = new Int32Array(4 * width * (height + 1));
   const at = Float64Array.from(view.columns, (column) => ((column - view.x[0]) / (view.x[1] - view.x[0])) * width);
   // What a line covers of each column: once, although it comes and goes by several points.
-  const least = new Float64Array(width), most = new Float64Array(width);
-  const cover = (column, from, to) => {
-    least[column] = Math.min(least[column], from, to);
-    most[column] = Math.max(most[column], from, to);
-  };
-  const add = (column, [r, g, b]) => {
-    const first = Math.max(Math.floor(least[column]), 0), last = Math.min(Math.floor(most[column]), height - 1);
-    if (!(first <= last)) return;
-    const begin = column * (height + 1) + first, end = column * (height + 1) + last + 1;
-    red[begin] += r; green[begin] += g; blue[begin] += b; number[begin] += 1;
-    red[end] -= r; green[end] -= g; blue[end] -= b; number[end] -= 1;
-  };
+  const least = new Float64Array(width), most = new Float64Array(width), y = new Float64Array(at.length);
   model.lines.forEach((line, place) => {
     const range = view.ranges.get(line.unit);
     if (!range) return;
+    const scale = height / (range[1] - range[0]);
+    // A loop: the functions of arrays take ten times as long for a million values.
+    for (let point = 0; point < y.length; point += 1) y[point] = (range[1] - line.values[point]) * scale;
     least.fill(Infinity);
     most.fill(-Infinity);
-    const { values } = line, scale = height / (range[1] - range[0]);
-    const y = (value) => (range[1] - value) * scale;
-    for (let point = 0; point < values.length; point += 1) {
-      const from = y(values[point]);
-      if (Number.isNaN(from)) continue;
-      const to = point + 1 < values.length ? y(values[point + 1]) : NaN;
-      if (Number.isNaN(to)) {
-        // Without a neighbour there is no line to see it by.
-        const column = Math.floor(at[point]), isAlone = point === 0 || Number.isNaN(values[point - 1]);
-        if (isAlone && column >= 0 && column < width) cover(column, from - ratio, from + ratio);
-        continue;
-      }
-      const begin = at[point], span = at[point + 1] - begin, slope = (to - from) / span;
-      const last = Math.min(Math.floor(begin + span), width - 1);
-      for (let column = Math.max(Math.floor(begin), 0); column <= last; column += 1) {
-        const left = Math.max(column, begin), right = Math.min(column + 1, begin + span);
-        cover(column, from + (left - begin) * slope, from + (right - begin) * slope);
-      }
-    }
-    for (let column = 0; column < width; column += 1) add(column, colours[place % colours.length]);
+    extend(least, most, at, y, ratio);
+    add(sums, least, most, height, colours[place % colours.length]);
   });
   show(canvas, sums, { width, height, ratio, view, lines: model.lines.length });
+}
+
+/**
+ * Extend what a line covers of each column.
+ * @param at is the horizontal position of each point, in pixels.
+ * @param y is the vertical one; what is missing is no number.
+ */
+function extend(least, most, at, y, ratio) {
+  const width = least.length;
+  for (let point = 0; point < y.length; point += 1) {
+    const from = y[point];
+    if (from !== from) continue;
+    const begin = at[point], next = point + 1 < y.length ? y[point + 1] : NaN;
+    if (next !== next) {
+      // Without a neighbour there is no line to see it by.
+      const isAlone = point === 0 || y[point - 1] !== y[point - 1], column = Math.floor(begin);
+      if (isAlone && column >= 0 && column < width) {
+        least[column] = Math.min(least[column], from - ratio);
+        most[column] = Math.max(most[column], from + ratio);
+      }
+      continue;
+    }
+    const end = at[point + 1], slope = (next - from) / (end - begin);
+    const first = Math.max(Math.floor(begin), 0), last = Math.min(Math.floor(end), width - 1);
+    let left = first <= begin ? from : from + (first - begin) * slope;
+    for (let column = first; column <= last; column += 1) {
+      const right = column + 1 >= end ? next : from + (column + 1 - begin) * slope;
+      const low = left < right ? left : right, high = left < right ? right : left;
+      if (low < least[column]) least[column] = low;
+      if (high > most[column]) most[column] = high;
+      left = right;
+    }
+  }
+}
+
+/**
+ * Add a line to the sums: to the first pixel that it covers in each column, and off after the last.
+ * @param sums has red, green, blue and the number of lines of each pixel, in columns with one pixel more.
+ */
+function add(sums, least, most, height, [r, g, b]) {
+  for (let column = 0; column < least.length; column += 1) {
+    if (most[column] < 0 || least[column] >= height) continue;
+    const first = least[column] > 0 ? Math.floor(least[column]) : 0;
+    const last = most[column] < height ? Math.floor(most[column]) : height - 1;
+    const begin = 4 * (column * (height + 1) + first), end = begin + 4 * (last + 1 - first);
+    sums[begin] += r; sums[begin + 1] += g; sums[begin + 2] += b; sums[begin + 3] += 1;
+    sums[end] -= r; sums[end + 1] -= g; sums[end + 2] -= b; sums[end + 3] -= 1;
+  }
 }
 
 /** The opacity of one line and of more: a single one can be seen, and where most are can be told apart. */
@@ -103,14 +126,14 @@ function opacitiesOf(lines) {
 }
 
 /** Sum along the columns, and write the pixels: their colour is the mean of the lines there. */
-function show(canvas, [red, green, blue, number], { width, height, ratio, view, lines: count }) {
+function show(canvas, sums, { width, height, ratio, view, lines: count }) {
   const context = canvas.getContext("2d"), image = context.createImageData(width, height);
   const pixels = image.data;
   const opacities = opacitiesOf(count);
   for (let column = 0; column < width; column += 1) {
     let r = 0, g = 0, b = 0, lines = 0;
-    for (let row = 0, from = column * (height + 1); row < height; row += 1, from += 1) {
-      r += red[from]; g += green[from]; b += blue[from]; lines += number[from];
+    for (let row = 0, from = 4 * column * (height + 1); row < height; row += 1, from += 4) {
+      r += sums[from]; g += sums[from + 1]; b += sums[from + 2]; lines += sums[from + 3];
       if (!lines) continue;
       const to = 4 * (row * width + column);
       pixels[to] = r / lines; pixels[to + 1] = g / lines; pixels[to + 2] = b / lines;
