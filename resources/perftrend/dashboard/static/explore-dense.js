@@ -6,6 +6,8 @@
  * along the columns are the numbers of lines at all pixels. The work does not depend on how steep lines are.
  */
 
+import { across, down } from "./explore-axes.js";
+
 const MOST_RATIO = 2;
 const NEAR_PX = 24;
 const MISSING = 0xffff;
@@ -160,7 +162,7 @@ export function trace(canvas, line, view, hue, paper) {
       isOpen = false;
       continue;
     }
-    const x = xOf(view, point), y = yOf(view, range, value);
+    const x = xOf(view, point), y = down(view, range, value);
     if (isOpen) context.lineTo(x, y);
     else {
       // A value without a neighbour is a dot.
@@ -177,8 +179,7 @@ export function trace(canvas, line, view, hue, paper) {
   context.restore();
 }
 
-const xOf = (view, point) => view.left + ((view.columns[point] - view.x[0]) / (view.x[1] - view.x[0])) * view.width;
-const yOf = (view, range, value) => view.top + ((range[1] - value) / (range[1] - range[0])) * view.height;
+const xOf = (view, point) => across(view, view.columns[point]);
 
 /** The line nearest to a place in pixels, and its nearest point there; null: none is near. */
 export function nearest(model, view, left, top) {
@@ -198,11 +199,11 @@ export function nearest(model, view, left, top) {
     const from = line.values[before], to = line.values[next];
     const point = Number.isNaN(line.values[close]) ? far : close;
     const value = Number.isNaN(from) || Number.isNaN(to) ? line.values[point] : from + share * (to - from);
-    const distance = Math.abs(yOf(view, range, value) - top);
+    const distance = Math.abs(down(view, range, value) - top);
     // A line without a value is not near: the distance is no number.
     if (distance < least) [best, least] = [{ line, point }, distance];
   }
   if (!best) return null;
-  const { line, point } = best, spot = { left: xOf(view, point), top: yOf(view, ranges.get(line.unit), line.values[point]) };
+  const { line, point } = best, spot = { left: xOf(view, point), top: down(view, ranges.get(line.unit), line.values[point]) };
   return Math.abs(spot.left - left) > 3 * NEAR_PX ? null : { ...best, ...spot };
 }

@@ -1,9 +1,10 @@
 /**
  * The plot: lines of points over commits, by plotly and WebGL; where a browser has none, by SVG. Of many lines the
- * density is drawn, behind the axes of plotly, and before they are there.
+ * density is drawn, with axes of our own.
  */
 
 import { loadPlotly, shownMoment } from "./base.js";
+import { clearAxes, drawAxes, selectable } from "./explore-axes.js";
 import { nearest, paint, trace, wipe } from "./explore-dense.js";
 
 const COLOURS = 10;
@@ -88,11 +89,8 @@ function curves(model, type) {
   const columns = Float64Array.from(model.points, middle);
   const axes = axesOf(model);
   const few = model.lines.length <= FEW;
-  // Plotly has the axes of what others draw.
-  const found = model.isDense
-    ? [...new Set(axes.values())].map((yaxis) => ({ x: [null], y: [null], type, mode: "markers", yaxis, hoverinfo: "skip", showlegend: false }))
-    : [];
-  (model.isDense ? [] : model.lines).forEach((line, place) => {
+  const found = [];
+  model.lines.forEach((line, place) => {
     if (!axes.has(line.unit)) return;
     const hue = colour(`c${place % COLOURS}`);
     if (line.low) {
@@ -112,6 +110,12 @@ function curves(model, type) {
   return [...found, ...steps(model, columns, axes, type), ...looked(model, columns, axes, type)];
 }
 
+/** The value at a change. If there is none, the level after it; that of a calculated line is not known. */
+function valueAt(model, line, change) {
+  const value = line.values[change.point];
+  return isMissing(value) ? (line.id.startsWith(",") ? change.after : NaN) : value;
+}
+
 /** Where lines have changed: a triangle that points the way the news goes; hollow where it is only suspected. */
 function steps(model, columns, axes, type) {
   const kinds = [
@@ -126,11 +130,7 @@ function steps(model, columns, axes, type) {
     const open = name === "suspected" ? "-open" : "";
     return [{
       x: on.map((each) => columns[each.point]),
-      y: on.map((each) => {
-        const line = model.lines[places.get(each.trace)];
-        const value = line.values[each.point];
-        return isMissing(value) ? (line.id.startsWith(",") ? each.after : NaN) : value;
-      }),
+      y: on.map((each) => valueAt(model, model.lines[places.get(each.trace)], each)),
       type, mode: "markers", yaxis: axis, name, showlegend: false, hoverinfo: "none",
       marker: {
         symbol: on.map((each) => `triangle-${each.after > each.before ? "up" : "down"}${open}`), size: 14,
@@ -157,11 +157,10 @@ function looked(model, columns, axes, type) {
 function ticks(model, width) {
   const most = Math.max(1, Math.min(MOST_TICKS, Math.floor(width / 130), model.points.length));
   // In the middle of equal parts, so that no text is cut off at the ends.
-  const at = [...Array(most).keys()].map((tick) => Math.floor(((tick + 0.5) * model.points.length) / most));
-  return {
-    tickvals: at.map((place) => middle(model.points[place])),
-    ticktext: at.map((place) => `${day(model.points[place])}<br>${escaped(short(model.points[place].commit))}`),
-  };
+  return [...Array(most).keys()].map((tick) => {
+    const point = model.points[Math.floor(((tick + 0.5) * model.points.length) / most)];
+    return { column: middle(point), lines: [day(point), short(point.commit)] };
+  });
 }
 
 /** The least and the greatest value of each unit, found once for each model. */
@@ -204,41 +203,45 @@ function layout(model, plot, zoom = model.zoom) {
   const value = (unit, more) => ({
     ...axis, ...(Object.hasOwn(zoom.values, unit) ? { range: zoom.values[unit] } : heights(model, unit)), tickformat: "~r", title: { text: escaped(unit || model.numbers), standoff: 8 }, ...more,
   });
+  const below = ticks(model, width);
   return {
     autosize: true,
     margin: { l: narrow ? 44 : 62, r: units.length > 1 ? (narrow ? 44 : 62) : 14, t: 14, b: 44 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("soft") },
-    xaxis: { ...axis, ...ticks(model, width), tickangle: 0, range: zoom.columns ?? [first.column - 0.02 * span - 0.5, first.column + 1.02 * span - 0.5], showgrid: false },
+    xaxis: { ...axis, tickvals: below.map(({ column }) => column), ticktext: below.map(({ lines }) => lines.map(escaped).join("<br>")), tickangle: 0, range: zoom.columns ?? [first.column - 0.02 * span - 0.5, first.column + 1.02 * span - 0.5], showgrid: false },
     yaxis: value(left, {}),
     ...(units.length > 1 ? { yaxis2: value(right, { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }) } : {}),
     // A finger that drags scrolls the page.
     hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", showlegend: false,
-    shapes: marks(model), annotations: [...texts(model, width), ...simulated(model)],
+    shapes: verticals(model).map(shape), annotations: [...texts(model, width).map(annotation), ...simulated(model)],
   };
 }
 
-/** Lines at commits that people wrote about, and at the points that are compared. */
-function marks(model) {
-  const vertical = (x, hue, dash) => ({
-    type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, layer: "below", line: { color: colour(hue), width: 1, dash },
-  });
+/** Lines at commits that people wrote about, where sets of traces change, and at the points that are compared. */
+function verticals(model) {
   const at = (column) => middle(model.points.find((each) => each.column <= column && column < each.column + each.columns) ?? { column, columns: 1 });
-  const found = model.notes.map((note) => vertical(middle(model.points[note.point]), "doubt", "dot"));
-  for (const each of model.sets) found.push(vertical(border(model.points[each.point]), "soft", "dot"));
-  if (model.looked) found.push(vertical(at(model.looked.column), "edge", "solid"));
-  if (model.looked && model.looked.since !== null) found.push(vertical(at(model.looked.since), "edge", "dash"));
+  const found = model.notes.map((note) => ({ column: middle(model.points[note.point]), kind: "noted" }));
+  for (const each of model.sets) found.push({ column: border(model.points[each.point]), kind: "set" });
+  if (model.looked) found.push({ column: at(model.looked.column), kind: "looked" });
+  if (model.looked && model.looked.since !== null) found.push({ column: at(model.looked.since), kind: "since" });
   return found;
+}
+
+function shape({ column, kind }) {
+  const [hue, dash] = { noted: ["doubt", "dot"], set: ["soft", "dot"], looked: ["edge", "solid"], since: ["edge", "dash"] }[kind];
+  return {
+    type: "line", xref: "x", yref: "paper", x0: column, x1: column, y0: 0, y1: 1, layer: "below", line: { color: colour(hue), width: 1, dash },
+  };
 }
 
 /** Where the traces of averages change: before the point that has others. */
 const border = ({ column }) => column - 0.5;
 
+/** Texts at these lines; row -1 is above the plot. */
 function texts(model, width) {
-  const above = { xref: "x", y: 1, yref: "paper", showarrow: false, captureevents: true };
   const found = model.notes.map((note) => ({
-    ...above, x: middle(model.points[note.point]), yanchor: "bottom", text: "✎",
-    hovertext: escaped(`${note.text} (${note.user})`), font: { color: colour("doubt"), size: 13 },
+    column: middle(model.points[note.point]), text: "✎", title: `${note.text} (${note.user})`, row: -1, anchor: "middle", kind: "noted",
   }));
   const { column, columns } = model.points.at(-1);
   const end = column + columns, span = end - model.points[0].column;
@@ -251,12 +254,18 @@ function texts(model, width) {
     const row = free.findIndex((from) => from <= (isLate ? x - wide : x));
     if (row < 0) continue;
     free[row] = isLate ? x : x + wide;
-    found.push({
-      ...above, x, yanchor: "top", yshift: -TEXT_HEIGHT_PX * row, xanchor: isLate ? "right" : "left", text: escaped(text),
-      hovertext: escaped(names), font: { color: colour("soft"), size: 12 },
-    });
+    found.push({ column: x, text, title: names, row, anchor: isLate ? "end" : "start", kind: "set" });
   }
   return found;
+}
+
+function annotation({ column, text, title, row, anchor, kind }) {
+  return {
+    x: column, xref: "x", y: 1, yref: "paper", showarrow: false, captureevents: true,
+    xanchor: { start: "left", middle: "center", end: "right" }[anchor],
+    yanchor: row < 0 ? "bottom" : "top", yshift: row < 0 ? 0 : -TEXT_HEIGHT_PX * row,
+    text: escaped(text), hovertext: escaped(title), font: { color: colour(kind === "noted" ? "doubt" : "soft"), size: kind === "noted" ? 13 : 12 },
+  };
 }
 
 function simulated(model) {
@@ -269,29 +278,19 @@ function simulated(model) {
 
 /** Where the plot is within its element, and the parts of the axes that are seen. */
 function viewOf(model, plot) {
-  const own = layout(model, plot), full = plot.dataset.axes ? plot._fullLayout : null;
-  const seen = full ?? own, { l, r, t, b } = full?._size ?? own.margin;
-  const axes = axesOf(model);
+  const seen = model.isDense ? layout(model, plot, current.zoom) : plot._fullLayout;
+  const { l, r, t, b } = model.isDense ? seen.margin : seen._size;
   return {
     left: l, top: t, width: plot.clientWidth - l - r, height: plot.clientHeight - t - b,
     columns: model.points.map(middle), x: seen.xaxis.range,
-    ranges: new Map([...axes].map(([unit, axis]) => [unit, seen[axis === "y" ? "yaxis" : "yaxis2"].range ?? [0, 1]])),
+    ranges: new Map([...axesOf(model)].map(([unit, axis]) => [unit, seen[axis === "y" ? "yaxis" : "yaxis2"].range ?? [0, 1]])),
   };
 }
 
 const layer = (name) => document.querySelector(`#${name}`);
 
 /** What is drawn, for the events of the pointer. */
-let current = { model: null, handlers: null, view: null };
-
-/** Draw what plotly does not: many lines, and the one that is brought out. */
-function drawLayers(plot) {
-  const { model } = current;
-  current.view = viewOf(model, plot);
-  if (model.isDense) paint(layer("density"), model, current.view, [...Array(COLOURS).keys()].map((place) => colour(`c${place}`)));
-  else wipe(layer("density"));
-  bringOut(plot);
-}
+let current = { model: null, handlers: null, view: null, zoom: WHOLE };
 
 /**
  * Draw a model.
@@ -302,20 +301,27 @@ function drawLayers(plot) {
 export async function draw(plot, model, handlers) {
   // Without lines it has no height.
   if (plot.dataset.drawn === "0") delete plot.dataset.drawn;
-  current = { model, handlers, view: null };
+  current = { model, handlers, view: null, zoom: model.zoom };
   emphasised = null;
   if (model.isDense) {
-    delete plot.dataset.axes;
-    drawLayers(plot);
+    if (plot.dataset.kind && plot.dataset.kind !== "density") window.Plotly.purge(plot);
+    plot.dataset.kind = "density";
     watch(plot);
-    plot.dataset.density = String(model.lines.length);
-    // The lines can be seen and pointed at while plotly is loaded.
-    await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
-  } else delete plot.dataset.density;
-  const Plotly = await loadPlotly();
-  if (current.model !== model) return;
-  const type = hasWebgl() && !model.isDense ? "scattergl" : "scatter";
-  await Plotly.react(plot, curves(model, type), layout(model, plot), { displayModeBar: false, responsive: true, doubleClick: false });
+    drawDensity(plot);
+  } else {
+    const Plotly = await loadPlotly();
+    if (current.model !== model) return;
+    wipe(layer("density"));
+    clearAxes(layer("axes"));
+    plot.dataset.kind = hasWebgl() ? "scattergl" : "scatter";
+    await drawByPlotly(Plotly, plot, model, handlers);
+  }
+  handlers.whole(!zoomOf(model, plot).length);
+  plot.dataset.drawn = String(model.lines.length);
+}
+
+async function drawByPlotly(Plotly, plot, model, handlers) {
+  await Plotly.react(plot, curves(model, plot.dataset.kind), layout(model, plot), { displayModeBar: false, responsive: true, doubleClick: false });
   const at = (event) => {
     const { data, pointNumber } = event.points[0];
     const change = data.meta?.changes?.[pointNumber];
@@ -327,10 +333,10 @@ export async function draw(plot, model, handlers) {
     const { line, point, change } = at(event);
     if (line) pointAt(plot, line, point, spot(plot, event.points[0]), change);
   });
-  plot.on("plotly_unhover", () => { if (!model.isDense) leave(plot); });
+  plot.on("plotly_unhover", () => leave(plot));
   plot.on("plotly_click", (event) => {
     const { line, point } = at(event);
-    if (line && !model.isDense) handlers.chosen(line, point, Boolean(event.event?.shiftKey));
+    if (line) handlers.chosen(line, point, Boolean(event.event?.shiftKey));
   });
   plot.on("plotly_doubleclick", () => unzoom(plot, model));
   let seen = ranges(layout(model, plot));
@@ -341,12 +347,39 @@ export async function draw(plot, model, handlers) {
     seen = now;
     handlers.zoomed(zoomOf(model, plot));
   });
-  plot.dataset.axes = "drawn";
-  drawLayers(plot);
-  plot.on("plotly_afterplot", () => drawLayers(plot));
-  handlers.whole(!zoomOf(model, plot).length);
-  plot.dataset.drawn = String(model.lines.length);
-  plot.dataset.kind = model.isDense ? "density" : type;
+  const follow = () => {
+    current.view = viewOf(model, plot);
+    bringOut(plot);
+  };
+  follow();
+  plot.on("plotly_afterplot", follow);
+}
+
+/** Draw many lines, and their axes. */
+function drawDensity(plot) {
+  const { model } = current;
+  const view = viewOf(model, plot);
+  current.view = view;
+  paint(layer("density"), model, view, [...Array(COLOURS).keys()].map((place) => colour(`c${place}`)));
+  const { width } = view;
+  drawAxes(layer("axes"), view, {
+    titles: new Map(model.units.map((unit) => [unit, unit || model.numbers])),
+    ticks: ticks(model, width), verticals: verticals(model), notes: texts(model, width),
+    points: points(model), faint: model.simulated ? "SIMULATED" : "",
+  });
+  bringOut(plot);
+}
+
+/** What is marked on lines: changes, and the point that is looked at. */
+function points(model) {
+  const lines = new Map(model.lines.map((line) => [line.id, line]));
+  const found = [...model.suspected.map((each) => [each, "doubt"]), ...model.changes.map((each) => [each, each.direction])].map(([change, kind]) => {
+    const line = lines.get(change.trace);
+    return { column: middle(model.points[change.point]), value: valueAt(model, line, change), unit: line.unit, kind: `${change.after > change.before ? "up" : "down"} ${kind}` };
+  });
+  const line = lines.get(model.looked?.trace), at = model.points.findIndex((point) => point.column === model.looked?.column);
+  if (line && at >= 0) found.push({ column: middle(model.points[at]), value: line.values[at], unit: line.unit, kind: "ring" });
+  return found.filter((each) => !isMissing(each.value));
 }
 
 function pointAt(plot, line, point, { left, top }, change = null) {
@@ -363,36 +396,50 @@ function leave(plot) {
   highlight(plot, current.model, null);
 }
 
-/** Let the pointer find lines that plotly does not know; a drag is plotly's. */
+/** Let the pointer find and select what plotly does not draw. */
 function watch(plot) {
   if (plot.dataset.watched) return;
   plot.dataset.watched = "yes";
-  const place = (event) => {
+  const isDense = () => Boolean(current.model?.isDense && current.view);
+  const find = (event) => {
     const box = plot.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
+    return nearest(current.model, current.view, event.clientX - box.left, event.clientY - box.top);
   };
-  const find = (event) => (current.model?.isDense && current.view ? nearest(current.model, current.view, ...place(event)) : null);
-  let pressed = null;
+  let pressed = [0, 0];
   plot.addEventListener("pointermove", (event) => {
-    if (!current.model?.isDense) return;
+    if (!isDense()) return;
     const found = event.buttons ? null : find(event);
     if (found) pointAt(plot, found.line, found.point, found);
     else leave(plot);
   });
-  plot.addEventListener("pointerleave", () => { if (current.model?.isDense) leave(plot); });
-  plot.addEventListener("pointerdown", (event) => { pressed = event.button === 0 ? [event.clientX, event.clientY] : null; });
-  // Plotly covers the page while the button is down.
-  window.addEventListener("pointerup", (event) => {
-    const from = pressed;
-    pressed = null;
-    if (!from || Math.hypot(event.clientX - from[0], event.clientY - from[1]) > CLICK_PX) return;
+  plot.addEventListener("pointerleave", () => { if (isDense()) leave(plot); });
+  plot.addEventListener("pointerdown", (event) => { pressed = [event.clientX, event.clientY]; });
+  plot.addEventListener("click", (event) => {
+    // The end of a drag is a click, too.
+    if (!isDense() || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > CLICK_PX) return;
     const found = find(event);
     if (found) current.handlers.chosen(found.line, found.point, event.shiftKey);
   });
+  plot.addEventListener("dblclick", () => { if (isDense()) unzoom(plot, current.model); });
+  selectable(plot, layer("axes"), () => (isDense() ? current.view : null), ({ x, values }) => {
+    const { zoom } = current;
+    current.zoom = { columns: x ?? zoom.columns, values: { ...zoom.values, ...Object.fromEntries(values) } };
+    drawDensity(plot);
+    current.handlers.whole(false);
+    current.handlers.zoomed(zoomOf(current.model, plot));
+  });
+  new ResizeObserver(() => { if (isDense()) drawDensity(plot); }).observe(plot);
 }
 
 /** Show all that there is again. */
 export function unzoom(plot, model) {
+  if (model.isDense) {
+    current.zoom = WHOLE;
+    drawDensity(plot);
+    current.handlers.whole(true);
+    current.handlers.zoomed([]);
+    return;
+  }
   const whole = Object.entries(ranges(layout(model, plot, WHOLE))).map(([axis, range]) => [`${axis}.range`, range]);
   window.Plotly.relayout(plot, Object.fromEntries(whole));
 }
@@ -407,7 +454,8 @@ function ranges(of) {
 function zoomOf(model, plot) {
   const units = [...axesOf(model).keys()];
   const unit = { yaxis: units[0], yaxis2: units[1] };
-  return changed(ranges(layout(model, plot, WHOLE)), ranges(plot.layout)).map(([axis, range]) => (
+  const seen = model.isDense ? layout(model, plot, current.zoom) : plot.layout;
+  return changed(ranges(layout(model, plot, WHOLE)), ranges(seen)).map(([axis, range]) => (
     axis === "xaxis" ? ["x", written(range)] : ["y", `${written(range)} ${unit[axis]}`.trim()]
   ));
 }
@@ -432,11 +480,11 @@ function spot(plot, { x, y, xaxis, yaxis }) {
 }
 
 export function clear(plot) {
-  if (window.Plotly) window.Plotly.purge(plot);
-  current = { model: null, handlers: null, view: null };
+  if (window.Plotly && plot.dataset.kind !== "density") window.Plotly.purge(plot);
+  current = { model: null, handlers: null, view: null, zoom: WHOLE };
   for (const name of ["density", "bright"]) wipe(layer(name));
-  delete plot.dataset.axes;
-  delete plot.dataset.density;
+  clearAxes(layer("axes"));
+  delete plot.dataset.kind;
   plot.dataset.drawn = "0";
 }
 
