@@ -37,9 +37,9 @@ _MISSING = 0xFFFF
 _NUMBERS = {
     Show.NORM: "standard deviations from the mean",
     Show.SCALE_BY_AVE: "multiple of the average",
-    Show.AVE: "average of ratios to each trace's own average",
-    Show.MIN: "smallest ratio of a trace to its own average",
-    Show.MAX: "largest ratio of a trace to its own average",
+    Show.AVE: "ratio to own averages",
+    Show.MIN: "smallest ratio to own average",
+    Show.MAX: "largest ratio to own average",
     Show.COUNT: "traces",
 }
 """Meaning of dimensionless values, if no others are drawn."""
