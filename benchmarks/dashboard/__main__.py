@@ -3,6 +3,7 @@
 ::
 
     python -m benchmarks.dashboard [--size 100000x1000] [--full] [--requests 20] [--json]
+    python -m benchmarks.dashboard --plot [--size 100000x1000] [--requests 5] [--json]
     python -m benchmarks.dashboard --readers [--seconds 60] [--think 2] [--named] [--postgresql] [--json]
     python -m benchmarks.dashboard --clusters [--json]
 
@@ -13,6 +14,10 @@ everything in its own process.
 * By default each page is loaded by one reader, as HTML and as JSON, and rendered again each time: the first
   time, then the median and 95 % of the others; in addition, the median of a cached one. Then a night with a
   result of each trace is stored while it serves.
+* ``--plot`` loads plots of many lines with Chromium, without a graphics card: the time of the server, not
+  cached, and the times from the navigation until lines are drawn, until the pointer finds one,
+  and until there are axes to zoom by; the first time, and the median of the others, for which the browser has
+  the scripts.
 * ``--readers`` lets 200 of them load pages, each another one after some seconds of reading (``--think 0``: at
   once), while nights are stored without a pause, by this process. All begin at the same moment, so that much
   less than a minute measures mostly the beginning.
@@ -58,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--size", type=traces_and_commits, default=SIZE, metavar="TRACESxCOMMITS")
     add("--full", action="store_true", help="a million traces of 200 commits")
     add("--requests", type=int, default=20, help="how often each page is loaded")
+    add("--plot", action="store_true", help="load plots of many lines with Chromium instead")
     add("--readers", action="store_true", help="let many readers load pages while nights are stored")
     add("--count", type=int, default=200, help="how many readers")
     add("--think", type=float, default=2.0, metavar="SECONDS", help="how long a reader looks at a page")
@@ -94,6 +100,14 @@ def measure(traces: int, commits: int, options: argparse.Namespace) -> dict[str,
                 "database": "postgresql" if place.startswith("postgresql") else "sqlite",
                 "fill_s": time.perf_counter() - begin,
             }
+            if options.plot:
+                # It needs a browser.
+                from benchmarks.dashboard import plot  # noqa: PLC0415
+
+                with serve(folder, place, response_cache_bytes=None) as served:
+                    report["plots"] = list(plot.measure(served.url, options.requests))
+                    report["megabytes"] = served.megabytes()
+                return report
             if not options.readers:
                 begin = time.perf_counter()
                 look_for_changes(store)
@@ -147,6 +161,17 @@ def show(report: dict[str, Any]) -> None:
             f"starts in {report['start_s']:.1f} s; an alert looks at {WATCHED} in {report['look_s']:.1f} s; "
             f"a night of {report['traces']} results is stored in {report['night_s']:.1f} s"
         )
+    if "plots" in report:
+        grid(
+            "plots in Chromium",
+            ["plot", "kB", "server, s", "lines, s", "hover, s", "axes, s", "first: lines", "hover", "axes"],
+            [
+                [each["name"], f"{each['kilobytes']:.0f}", f"{each['server_s']:.2f}",
+                 *(f"{figures[name]:.2f}" for figures in (each, each["first"])
+                   for name in ("lines_s", "hover_s", "axes_s"))]
+                for each in report["plots"]
+            ],
+        )  # fmt: skip
     if "readers" in report:
         figures = report["readers"]
         first = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in figures["first_s"].items())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from perftrend.analysis.formula import each_row, over_rows
+from perftrend.analysis.formula import each_row, over_rows, relative
 from perftrend.model import Samples
 
 
@@ -155,6 +155,14 @@ _TABLE = (
     _one("std_dev", over_rows.deviation, "The standard deviation of all rows, point by point."),
     _one("min", over_rows.least, "The smallest value of all rows, point by point."),
     _one("max", over_rows.most, "The largest value of all rows, point by point."),
+    _one(
+        "relative_ave",
+        relative.average,
+        "The average of the ratios of all rows to their own averages, point by point; "
+        "rows that begin or end do not move it.",
+    ),
+    _one("relative_min", relative.least, "The smallest of these ratios, point by point."),
+    _one("relative_max", relative.most, "The largest of these ratios, point by point."),
     Function(
         "ratio",
         _SIDES,

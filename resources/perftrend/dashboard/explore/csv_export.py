@@ -10,6 +10,8 @@ import csv
 import io
 from datetime import UTC
 
+import numpy as np
+
 from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.formats import as_cell
 
@@ -21,9 +23,10 @@ def as_csv(answer: Explore) -> str:
     writer.writerow(
         ["column", "commit", "started", *(as_cell(_title(line.id, line.unit)) for line in answer.lines)]
     )
+    columns = np.array([line.values for line in answer.lines]).T.tolist() or [[] for _ in answer.points]
     for place, point in enumerate(answer.points):
         started = point.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        values = ["" if line.values[place] is None else line.values[place] for line in answer.lines]
+        values = ["" if value != value else value for value in columns[place]]  # noqa: PLR0124 - NaN
         writer.writerow([point.column, as_cell(point.commit), started, *values])
     return written.getvalue()
 

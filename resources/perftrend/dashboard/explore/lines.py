@@ -35,6 +35,7 @@ from perftrend.analysis.formula import (
     row_id,
 )
 from perftrend.analysis.formula.query import parse_filter
+from perftrend.analysis.formula.relative import set_changes
 from perftrend.dashboard.explore.state import ExploreState, Problem, Show, Spread
 from perftrend.dashboard.explore.window import Places, Window
 from perftrend.errors import FormulaError
@@ -42,15 +43,31 @@ from perftrend.model import Samples, TraceKey
 from perftrend.store.tiles import StoredTrace
 from perftrend.text import natural_key
 
-MOST_LINES = 100
+MOST_LINES = 1000
 """Maximum number of lines in a plot."""
+MOST_AGGREGATES = 100
+"""Maximum number of aggregates in a plot; each of them is a formula."""
+MOST_UNASKED = 100
+"""Maximum number of traces that are drawn if nothing is selected."""
 MOST_WITH_REPLICATES = 10
 """Maximum number of traces whose replicates are read."""
 
 _UNIT_PRESERVING = frozenset(
     {"fill", "iqrr", "trace_ave", "trace_stddev", "ave", "avg", "sum", "geo", "std_dev", "min", "max"}
 )
+_RELATIVE = frozenset({"relative_ave", "relative_min", "relative_max"})
 _PERCENTILES = {Spread.RANGE: (0.0, 100.0), Spread.QUARTILES: (25.0, 75.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSetChange:
+    """A point at which the traces of a relative average change."""
+
+    point: int
+    added: tuple[str, ...]
+    """The ids of the traces that begin there."""
+    removed: tuple[str, ...]
+    """The ids of the traces that ended before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +85,8 @@ class PointLine:
     least: Samples | None = None
     """Minimum of the values that each coarse point covers; None: a point is one value."""
     greatest: Samples | None = None
+    set_changes: tuple[TraceSetChange, ...] = ()
+    """Of a relative average: where its traces change."""
 
     @property
     def is_normal(self) -> bool:
@@ -112,7 +131,7 @@ def draw_lines(window: Window, state: ExploreState) -> LineDrawing:
         drawing.places = window.select(state.query)
     except FormulaError as error:
         drawing.problems.append(Problem("q", str(state.query), error.position, error.reason))
-    if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_LINES)):
+    if state.terms or (_is_free(state) and (state.show.is_aggregate or len(drawing.places) <= MOST_UNASKED)):
         _add_query(drawing, window, state, drawing.places)
     wrong = {problem.text for problem in state.problems if problem.field == "id"}
     _add_ids(drawing, window, [each for each in state.ids if each not in wrong])
@@ -141,16 +160,16 @@ def aggregates(window: Window, state: ExploreState, places: Places) -> list[str]
 
 
 def _aggregate(show: Show, query: Query) -> Call:
-    return Call(str(show), (Call("filter", (Text(str(query)),)),))
+    return Call(show.function, (Call("filter", (Text(str(query)),)),))
 
 
 def _add_query(drawing: LineDrawing, window: Window, state: ExploreState, places: Places) -> None:
     if state.show.is_aggregate:
         ids = aggregates(window, state, places) if len(places) else []
-        drawing.left_out += max(len(ids) - MOST_LINES, 0)
+        drawing.left_out += max(len(ids) - MOST_AGGREGATES, 0)
         if len(ids) > 1:
             window.source.share(places)
-        _add_ids(drawing, window, ids[:MOST_LINES])
+        _add_ids(drawing, window, ids[:MOST_AGGREGATES])
         return
     few = places[:MOST_LINES]
     drawing.left_out += len(places) - len(few)
@@ -251,7 +270,7 @@ def _evaluate_formula(
     if not isinstance(formula, Call):
         return []
     try:
-        rows = evaluate(formula, window.source, points=len(window.points), limits=limits)
+        rows, changes = _evaluate(window, formula, limits)
     except FormulaError as error:
         # Positions in a formula are counted from the character after the @ or ! of its id.
         drawing.problems.append(Problem("id", text, error.position + 1, error.reason))
@@ -262,7 +281,29 @@ def _evaluate_formula(
         trace = window.traces.of_key(_normal_key(identity.name))
         return [PointLine(text, rows[name], unit, trace)] if name in rows else []
     drawing.left_out += max(len(rows) - MOST_LINES, 0)
-    return list(_lines(window, rows, unit))
+    return [replace(line, set_changes=changes) for line in _lines(window, rows, unit)]
+
+
+def _evaluate(
+    window: Window, formula: Call, limits: EvaluationLimits
+) -> tuple[Rows, tuple[TraceSetChange, ...]]:
+    """Return the rows of a formula, and where the traces of a relative average change."""
+    points, function = len(window.points), FUNCTIONS[formula.function]
+    operand = formula.arguments[0]
+    if not (function.name in _RELATIVE and function.compute and isinstance(operand, Call)):
+        return evaluate(formula, window.source, points=points, limits=limits), ()
+    given = evaluate(operand, window.source, points=points, limits=limits)
+    rows = Rows((str(formula),), function.compute(given.matrix)[np.newaxis])
+    changes = set_changes(given.matrix)
+    names = given.names if changes else ()
+    return rows, tuple(
+        TraceSetChange(
+            each.point,
+            added=tuple(row_id(names[place]) for place in each.added),
+            removed=tuple(row_id(names[place]) for place in each.removed),
+        )
+        for each in changes
+    )
 
 
 def _lines(window: Window, rows: Rows, unit: str) -> Iterator[PointLine]:

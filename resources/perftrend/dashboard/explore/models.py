@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    SkipValidation,
+    WithJsonSchema,
+    field_validator,
+)
 
 from perftrend.bisect.command import Bisection
 from perftrend.latency import LoadLatency
+from perftrend.model import Samples
 
 Number = float | None
 """Null if missing."""
 
 
+def _numbers(values: Samples) -> list[Number]:
+    return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
+
+
+Numbers = Annotated[
+    Samples,
+    SkipValidation,
+    PlainSerializer(_numbers),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}}),
+]
+"""An array, NaN for missing values; null in JSON. Lists of a million numbers would take most of the time."""
+
+
 class ResponsePart(BaseModel):
     """A part of a response."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True, frozen=True)
+    model_config = ConfigDict(use_attribute_docstrings=True, frozen=True, arbitrary_types_allowed=True)
 
 
 class Value(ResponsePart):
@@ -89,6 +111,22 @@ class CommitNote(ResponsePart):
     user: str
 
 
+class SetChangeModel(ResponsePart):
+    """A commit at which the set of traces of a relative average changes; the average continues unmoved."""
+
+    line: str
+    """The id of the line."""
+    point: int
+    """Index among the points, from 0."""
+    column: int
+    added: int
+    """Number of traces that begin there."""
+    removed: int
+    """Number of traces that ended before it."""
+    traces: list[str]
+    """The ids of these traces, at most twenty; the added ones first."""
+
+
 class PlotLine(ResponsePart):
     """A line of the plot."""
 
@@ -102,14 +140,14 @@ class PlotLine(ResponsePart):
     """Of the values; empty: dimensionless."""
     better: str
     """``higher``, ``lower`` or empty: of that trace."""
-    values: list[Number]
+    values: Numbers
     """One for each point. At a coarse scale, the average of the covered columns, or the newest value."""
-    least: list[Number] | None
+    least: Numbers | None
     """Minimum of the values that each coarse point covers; null if a point is one value."""
-    greatest: list[Number] | None
-    low: list[Number] | None
+    greatest: Numbers | None
+    low: Numbers | None
     """The lower end of the band of the replicates."""
-    high: list[Number] | None
+    high: Numbers | None
     newest: Number
     """The newest value of the tile."""
     newest_column: int | None
@@ -144,12 +182,14 @@ class TileModel(ResponsePart):
     scale: int
     number: int
     follows: bool
-    """Whether these are the newest 128 points, which change with new runs, not the tile of this number."""
+    """Whether these are the newest points, which change with new runs, not those of the tile."""
     newest: int
     """The number of the newest tile of this scale."""
     columns: int
     """Number of columns of the testbed."""
     columns_of_point: int
+    points: int
+    """Maximum number of points that are shown, up to the end of the tile."""
     older: str | None
     newer: str | None
     zoomed_in: str | None
@@ -264,6 +304,8 @@ class Explore(BaseModel):
     """Maximum number of lines."""
     common: dict[str, str]
     """The parameters that all normal traces have in common."""
+    common_parts: dict[str, str]
+    """What the values of others have in common at their ends, such as ``64b-…-mrr``; labels omit it."""
     units: list[str]
     """Units of the lines, the most frequent first; a plot has axes for two."""
     points: list[AxisPoint]
@@ -273,6 +315,8 @@ class Explore(BaseModel):
     changes: list[PlotChange]
     suspected: list[PlotChange]
     """Single outlier runs, and changes in the newest runs that further runs have to confirm."""
+    set_changes: list[SetChangeModel]
+    """Where the sets of traces of relative averages change."""
     notes: list[CommitNote]
     simulated: bool
     """Whether the testbed has runs that sent no packets."""

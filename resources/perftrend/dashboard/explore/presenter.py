@@ -20,20 +20,27 @@ import numpy as np
 
 from perftrend.analysis import Criteria, Significance
 from perftrend.analysis.change_details import ReportedChanges, find_reported_changes
-from perftrend.analysis.formula import Call, FormulaId, Text
+from perftrend.analysis.formula import Call, FormulaId, NormalId, Text, parse_trace_id
 from perftrend.analysis.formula.query import admits_missing
 from perftrend.analysis.reportable_changes import ReportingRule
+from perftrend.dashboard.explore.labels import short_name
 from perftrend.dashboard.explore.lines import (
-    MOST_LINES,
     MOST_WITH_REPLICATES,
     Band,
     LineDrawing,
     PointLine,
     aggregates,
 )
-from perftrend.dashboard.explore.models import CommitNote, Explore, PlotChange, PlotLine, PointModel
+from perftrend.dashboard.explore.models import (
+    CommitNote,
+    Explore,
+    PlotChange,
+    PlotLine,
+    PointModel,
+    SetChangeModel,
+)
 from perftrend.dashboard.explore.state import AXES, ExploreState, Spread
-from perftrend.dashboard.explore.window import Window
+from perftrend.dashboard.explore.window import TESTBED, Window
 from perftrend.model import Better, Change, Samples, finite
 from perftrend.report import latency_graph
 from perftrend.settings.sections import AnalysisSettings
@@ -46,6 +53,10 @@ MOST_NOTED_COLUMNS = 2200
 """Maximum number of columns of a tile whose notes are read."""
 MOST_LISTED = 100
 """Maximum number of changes and notes that are listed."""
+MOST_NAMED = 20
+"""Maximum number of traces that are listed where a set of traces changes."""
+MOST_STORED = 100
+"""Maximum number of traces of a query that a shortcut has; for more, it has the query."""
 _CACHE_SIZE = 2000
 _ROUNDED = 1e-12
 """Relative to the largest value."""
@@ -146,6 +157,7 @@ class DrawingDetails:
             testbed=state.testbed,
             scale=state.scale,
             tile=state.tile,
+            points=state.points,
             ids=(line.identity,),
             downsample=state.downsample,
             spread=state.spread,
@@ -157,11 +169,11 @@ class DrawingDetails:
             parameters=line.trace.key.as_dict() if line.trace else {},
             unit=line.unit,
             better=line.trace.better.value if line.trace else "",
-            values=numbers(line.values),
-            least=None if line.least is None else numbers(line.least),
-            greatest=None if line.greatest is None else numbers(line.greatest),
-            low=numbers(band.low) if band else None,
-            high=numbers(band.high) if band else None,
+            values=line.values,
+            least=line.least,
+            greatest=line.greatest,
+            low=band.low if band else None,
+            high=band.high if band else None,
             newest=last,
             newest_column=None if place is None else self.window.columns_of(place).start,
             silent=0 if place is None else len(line.values) - 1 - place,
@@ -186,6 +198,22 @@ class DrawingDetails:
             for each in self.markers or ()
             if each.suspected is suspected
         ]
+
+    def set_changes(self) -> list[SetChangeModel]:
+        """Return where the sets of traces of relative averages change, in the order of time."""
+        found = [
+            SetChangeModel(
+                line=line.identity,
+                point=each.point,
+                column=self.window.columns_of(each.point).start,
+                added=len(each.added),
+                removed=len(each.removed),
+                traces=list((*each.added, *each.removed)[:MOST_NAMED]),
+            )
+            for line in self.drawing.lines.values()
+            for each in line.set_changes
+        ]
+        return sorted(found, key=lambda each: each.point)
 
     def notices(self) -> list[str]:
         """Return notices of data that is not shown, with the reasons."""
@@ -233,17 +261,12 @@ class DrawingDetails:
         found += self.window.store.shortcuts.load(state.shortcut) or () if state.shortcut else ()
         if state.terms and state.show.is_aggregate:
             found += aggregates(self.window, state, drawing.places)
-        elif state.terms and (state.show.is_scaled or len(drawing.places) > MOST_LINES):
+        elif state.terms and (state.show.is_scaled or len(drawing.places) > MOST_STORED):
             rows = Call("filter", (Text(str(state.query)),))
             found.append(str(FormulaId(Call(str(state.show), (rows,)) if state.show.is_scaled else rows)))
         else:
             found += [line.identity for line in drawing.lines.values() if line.is_normal]
         return [each for each in dict.fromkeys(found) if not each.startswith("!")]
-
-
-def numbers(values: Samples) -> list[float | None]:
-    """Return the values of an array, with None for NaN."""
-    return [None if value != value else value for value in values.tolist()]  # noqa: PLR0124 - NaN
 
 
 def relative(value: float | None, reference: float | None) -> float | None:
@@ -288,29 +311,61 @@ def notes(window: Window) -> list[CommitNote]:
     return found
 
 
+def set_change_label(change: SetChangeModel) -> str:
+    """Return a label such as ``+2 traces``."""
+    parts = [
+        f"+{change.added}" * bool(change.added),
+        f"\N{MINUS SIGN}{change.removed}" * bool(change.removed),
+    ]
+    return f"{' '.join(filter(None, parts))} trace{'' if change.added + change.removed == 1 else 's'}"
+
+
+def trace_names(change: SetChangeModel) -> str:
+    """Return short names of the traces that begin or end."""
+    keys = [parse_trace_id(each) for each in change.traces]
+    names = [
+        short_name({name: value for name, value in each.key.parameters if name != TESTBED})
+        if isinstance(each, NormalId)
+        else str(each)
+        for each in keys
+    ]
+    others = change.added + change.removed - len(names)
+    return ", ".join(names) + f" and {others} more" * bool(others)
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """A change of a line, or a user's note on a commit."""
+    """A change of a line, a user's note on a commit, or a change of the set of traces."""
 
     started: datetime
     """When its commit was first measured."""
     commit: str
     change: PlotChange | None
     note: CommitNote | None
+    set_change: SetChangeModel | None
     what: str
-    """The label of the line, or the text of the note."""
+    """The label of the line, the text of the note, or the traces of the set."""
 
 
 def happenings(answer: Explore) -> list[TimelineEvent]:
-    """Return the changes and notes that are marked in the plot, at most a hundred."""
+    """Return the changes of lines and sets, and the notes, that are marked in the plot, at most a hundred."""
     label_of = {line.id: line.label for line in answer.lines}
     points = answer.points
     found = [
-        TimelineEvent(points[each.point].started, points[each.point].commit, each, None, label_of[each.trace])
+        TimelineEvent(
+            points[each.point].started, points[each.point].commit, each, None, None, label_of[each.trace]
+        )
         for each in answer.changes
     ]
     found += [
-        TimelineEvent(points[each.point].started, each.commit, None, each, each.text) for each in answer.notes
+        TimelineEvent(points[each.point].started, each.commit, None, each, None, each.text)
+        for each in answer.notes
+    ]
+    found += [
+        TimelineEvent(
+            points[each.point].started, points[each.point].commit, None, None, each, trace_names(each)
+        )
+        for each in answer.set_changes
     ]
     return sorted(found, key=lambda each: each.started, reverse=True)[:MOST_LISTED]
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from perftrend import message
-from perftrend.analysis.formula import NormalId, Query, Term, format_key, parse_trace_id
+from perftrend.analysis.formula import FormulaId, NormalId, Query, Term, format_key, parse_trace_id
 from perftrend.analysis.query import ValueChoice
 from perftrend.bisect import command as bisect_command
 from perftrend.bisect.command import Bisection
 from perftrend.dashboard import links
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.explore.labels import label_lines
 from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, bands, draw_lines
 from perftrend.dashboard.explore.models import (
     AxisPoint,
@@ -36,7 +38,7 @@ from perftrend.errors import ArchiveError, FormulaError
 from perftrend.latency import LoadLatency
 from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn, columns_of_point, tile_of
+from perftrend.store.tiles import POINTS, TileColumn, columns_of_point, tile_of
 from perftrend.store.tiles import newest as newest_tile
 
 MOST_VALUES = 40
@@ -62,7 +64,7 @@ def explore(site: AppContext, state: ExploreState) -> Explore:
         markers(window, lines, site.settings.analysis) if state.changes else [],
         bands(window, lines, state.spread),
     )
-    common, label_of = labels(drawing.lines)
+    named = label_lines(drawing.lines)
     answer = _answer(state, drawing)
     answer.testbed = window.axis.testbed
     answer.testbeds = site.store.tiles.testbeds()
@@ -70,12 +72,13 @@ def explore(site: AppContext, state: ExploreState) -> Explore:
     answer.tile = _tile(window, state)
     answer.parameters = parameters(window, state, matched=len(drawing.places))
     answer.names = [name for name in window.traces.table.parameters if name != TESTBED]
-    answer.common = common
+    answer.common, answer.common_parts = named.common, named.parts
     answer.units = seen.units
     answer.points = [_axis_point(window, place) for place in range(len(window.points))]
-    answer.lines = [seen.line(line, label_of[line.identity]) for line in lines]
+    answer.lines = [seen.line(line, named.label_of[line.identity]) for line in lines]
     answer.changes = seen.changes()
     answer.suspected = seen.changes(suspected=True)
+    answer.set_changes = seen.set_changes()
     answer.notes = notes(window)
     answer.simulated = site.store.tiles.has_simulated(window.axis.testbed)
     answer.notices = seen.notices()
@@ -90,8 +93,8 @@ def _answer(state: ExploreState, drawing: LineDrawing) -> Explore:
         query=str(state.query), conditions=conditions(state), parameters=[], names=[],
         show=state.show, by=state.by, downsample=state.downsample, spread=state.spread, zoom=_zoom(state),
         matched=len(drawing.places), left_out=drawing.left_out, most=MOST_LINES,
-        common={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[], suspected=[], notes=[],
-        simulated=False,
+        common={}, common_parts={}, units=[], points=[], lines=[], empty=drawing.empty, changes=[],
+        suspected=[], set_changes=[], notes=[], simulated=False,
         mistakes=[
             Mistake(field=each.field, text=each.text, position=each.position, reason=each.reason,
                     caret=each.caret)
@@ -119,6 +122,7 @@ def _tile(window: Window, state: ExploreState) -> TileModel:
         wanted = None if shown == newest_tile(columns, scale).number else shown
         return state.with_tile(scale, wanted).url
 
+    step = window.size // POINTS
     return TileModel(
         scale=tile.scale,
         number=tile.number,
@@ -126,8 +130,9 @@ def _tile(window: Window, state: ExploreState) -> TileModel:
         newest=last.number,
         columns=columns,
         columns_of_point=columns_of_point(tile.scale),
-        older=url(tile.scale, tile.left().number) if tile.number else None,
-        newer=url(tile.scale, tile.right(columns).number) if not window.follows else None,
+        points=window.size,
+        older=url(tile.scale, max(tile.number - step, step - 1)) if window.points.start else None,
+        newer=url(tile.scale, min(tile.number + step, last.number)) if not window.follows else None,
         zoomed_in=url(inner.scale, inner.number) if inner != tile else None,
         zoomed_out=url(outer.scale, outer.number) if outer != tile else None,
         latest=url(tile.scale, last.number) if not window.follows else None,
@@ -200,42 +205,11 @@ def _parameter(state: ExploreState, name: str, values: list[ValueChoice]) -> Par
     )
 
 
-def labels(lines: Mapping[str, PointLine]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters that all normal traces have in common, and a label of each line by its id.
-
-    A label has the values of the other parameters, the test first, without those that its name repeats. For a
-    calculated line it is within the functions. For the row of a formula it is the id.
-    """
-    keys = {identity: line.trace.key.as_dict() for identity, line in lines.items() if line.trace}
-    shared = set.intersection(*(set(key.items()) for key in keys.values())) if len(keys) > 1 else set()
-    own = {
-        identity: {name: value for name, value in key.items() if (name, value) not in shared}
-        for identity, key in keys.items()
-    }
-    short = {identity: _without_repeats(key) for identity, key in own.items()}
-    if len(set(short.values())) < len({line.trace.key for line in lines.values() if line.trace}):
-        short = {identity: " ".join(key.values()) for identity, key in own.items()}
-    named = {identity: _format_label(line, short.get(identity, "")) for identity, line in lines.items()}
-    return dict(sorted(shared)), named
-
-
-def _format_label(line: PointLine, label: str) -> str:
-    if not (line.trace and label):
-        return line.identity
-    return label if line.is_normal else line.identity[1:].replace(format_key(line.trace.key), label)
-
-
-def _without_repeats(key: Mapping[str, str]) -> str:
-    test = key.get("test", "")
-    others = [value for value in key.values() if value.lower() not in test.lower()]
-    return " ".join(filter(None, (test, *others)))
-
-
 def _selected_point(
     window: Window, state: ExploreState, lines: dict[str, PointLine], settings: Settings
 ) -> PointModel | None:
     """Return the details of the selected point; None: no point is selected, or it is not drawn."""
-    line, column = lines.get(_current_id(window, state.of)), window.column(state.at)
+    line, column = lines.get(_current_id(window, state, lines)), window.column(state.at)
     place = None if state.at is None else window.point_of(state.at)
     if line is None or column is None or place is None or state.at is None:
         return None
@@ -277,12 +251,18 @@ def _selected_point(
     )
 
 
-def _current_id(window: Window, identity: str) -> str:
-    """Return the current id of a line, so that addresses with a former name remain valid."""
+def _current_id(window: Window, state: ExploreState, lines: Mapping[str, PointLine]) -> str:
+    """Return the current id of the selected line, so that addresses with a former name remain valid."""
+    identity = state.of
+    if identity in lines:
+        return identity
     try:
         named = parse_trace_id(identity)
     except FormulaError:
         return identity
+    if isinstance(named, FormulaId) and named.formula.function == state.show:
+        # What an aggregate was before its values became relative.
+        return str(FormulaId(replace(named.formula, function=state.show.function)))
     trace = window.traces.of_key(named.key) if isinstance(named, NormalId) else None
     return format_key(trace.key) if trace else identity
 

@@ -23,12 +23,21 @@ from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context, usual_testbed
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
+from perftrend.dashboard.explore.line_table import line_table
 from perftrend.dashboard.explore.models import Explore
-from perftrend.dashboard.explore.plot_data import encode_plot
-from perftrend.dashboard.explore.presenter import happenings, latency_figures
+from perftrend.dashboard.explore.plot_data import encode_plot, is_dense
+from perftrend.dashboard.explore.presenter import happenings, latency_figures, set_change_label
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
-from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
+from perftrend.dashboard.explore.state import (
+    POINT_NUMBERS,
+    Downsample,
+    ExploreState,
+    Show,
+    SortKey,
+    Spread,
+    read,
+)
 from perftrend.dashboard.explore.window import TESTBED
 from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.middleware.security import POLICY
@@ -51,6 +60,7 @@ _PARAMETERS: list[dict[str, Any]] = [
             "128 points, counted from the oldest; by default the newest.",
             {"type": "integer", "minimum": 0},
         ),
+        ("points", "The number of points that end with the tile.", {"enum": list(POINT_NUMBERS)}),
         ("q", "A query such as frame=64B&test=~^l2&driver!=avf.", {"type": "string"}),
         (
             "queries",
@@ -85,6 +95,12 @@ _PARAMETERS: list[dict[str, Any]] = [
         ("look", "at and of, separated by a space, as a button sends them.", {"type": "string"}),
         ("drop", "A trace id that is omitted.", {"type": "string"}),
         ("find", "Offer only values that contain this text.", {"type": "string"}),
+        ("rows", "all: list more than 100 lines on the page.", {"enum": ["all"]}),
+        (
+            "sort",
+            "The order of more than 100 lines on the page; - is descending.",
+            {"enum": [f"{sign}{key}" for key in SortKey for sign in ("", "-")]},
+        ),
         ("format", "json, csv or html; otherwise by the Accept header.", {"enum": ["json", "csv", "html"]}),
     )
 ]
@@ -116,8 +132,12 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
         headers={"Content-Security-Policy": _WITH_PLOT},
         state=state,
         listed=happenings(answer),
+        table=line_table(answer, state),
+        dense=is_dense(answer),
+        point_numbers=POINT_NUMBERS,
         labels={line.id: line.label for line in answer.lines},
         plotted=encode_plot,
+        set_change_label=set_change_label,
         latencies=latency_figures(answer.point),
         functions=FUNCTIONS.values(),
         shows=list(Show),

@@ -3,6 +3,7 @@
 ===================  ====================================================================================
 ``testbed``          the testbed whose commits are the points
 ``scale``, ``tile``  the part of time; without a tile the newest
+``points``           the number of points that end with the tile, see ``POINT_NUMBERS``
 ``q``                a query, in the syntax of ``filter("…")``
 ``queries``          a query or an address of Skia Perf, with its meaning of ``!``; becomes ``q`` or ``id``
 ``p.NAME``           a value of a parameter; a form sends one for each ticked checkbox
@@ -18,6 +19,8 @@
 ``look``             ``at`` and ``of`` separated by a space, as a button of the page sends them
 ``drop``             a trace id to remove, as a button sends it
 ``find``             offer only values that contain this text
+``rows``             ``all``: list all lines, however many there are
+``sort``             the order of the list, see :class:`Sort`
 ===================  ====================================================================================
 
 Invalid input becomes a :class:`Problem`, so that the page shows the error together with the valid part.
@@ -41,7 +44,10 @@ from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import EXPLORE, MOST_IDS
 from perftrend.errors import FormulaError, UsageError
 from perftrend.store.shortcuts import LONGEST_QUERY
+from perftrend.store.tiles import POINTS
 
+POINT_NUMBERS = (POINTS, 2 * POINTS, 4 * POINTS, 8 * POINTS)
+"""Selectable numbers of points."""
 AXES = 2
 """Number of axes of values: one on each side."""
 _LONGEST_UNIT = 100
@@ -142,7 +148,10 @@ class Show(StrEnum):
     SCALE_BY_AVE = "scale_by_ave"
     """Each divided by its own average."""
     AVE = "ave"
-    """Point by point, one row for each value of a parameter, as for the following members."""
+    """Of the ratios to each trace's own average, point by point; one row for each value of a parameter.
+
+    The same is true of the following members.
+    """
     MIN = "min"
     MAX = "max"
     COUNT = "count"
@@ -158,15 +167,20 @@ class Show(StrEnum):
         return self in {Show.NORM, Show.SCALE_BY_AVE}
 
     @property
+    def function(self) -> str:
+        """The function of formulas that computes the rows."""
+        return f"relative_{self}" if self in {Show.AVE, Show.MIN, Show.MAX} else str(self)
+
+    @property
     def words(self) -> str:
         """Label of the option."""
         return {
             Show.RAW: "values",
             Show.NORM: "normalised",
             Show.SCALE_BY_AVE: "divided by their average",
-            Show.AVE: "average",
-            Show.MIN: "minimum",
-            Show.MAX: "maximum",
+            Show.AVE: "average (relative)",
+            Show.MIN: "minimum (relative)",
+            Show.MAX: "maximum (relative)",
             Show.COUNT: "number of traces",
         }[self]
 
@@ -197,6 +211,59 @@ class Spread(StrEnum):
         return {Spread.NONE: "not shown", Spread.RANGE: "all", Spread.QUARTILES: "quartiles"}[self]
 
 
+class SortKey(StrEnum):
+    """A column of the list of lines."""
+
+    LINE = "line"
+    NEWEST = "newest"
+    MEAN = "mean"
+    CHANGE = "change"
+    """The distance of the newest value from the mean, in either direction."""
+    CHANGES = "changes"
+
+    @property
+    def words(self) -> str:
+        """Heading of the column."""
+        return {
+            SortKey.LINE: "Line",
+            SortKey.NEWEST: "Newest",
+            SortKey.MEAN: "Mean",
+            SortKey.CHANGE: "vs. mean",
+            SortKey.CHANGES: "Changes",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """The order of a long list of lines; the address has a ``-`` before the key for descending."""
+
+    key: SortKey = SortKey.CHANGE
+    descending: bool = True
+
+    def __str__(self) -> str:
+        return f"{'-' if self.descending else ''}{self.key}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read the order of an address.
+
+        :raises UsageError: if it is not one.
+        """
+        key = text.removeprefix("-")
+        if key not in list(SortKey):
+            raise UsageError(
+                f"sort {plain(text[:20])!r}: unknown value{errors.nearest(key[:20], list(SortKey))}"
+            )
+        return cls(SortKey(key), text.startswith("-"))
+
+    def then(self, key: SortKey) -> Sort:
+        """Return the order after a click on the heading of a column."""
+        return Sort(key, not self.descending if key is self.key else key is not SortKey.LINE)
+
+
+DEFAULT_SORT = Sort()
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """An error in the input."""
@@ -223,6 +290,7 @@ class ExploreState:
     scale: int = 0
     tile: int | None = None
     """None: the newest."""
+    points: int = POINTS
     query: Query = _EVERY
     wrong_query: str = ""
     """Text of a query that is not valid."""
@@ -240,6 +308,9 @@ class ExploreState:
     of: str = ""
     since: int | None = None
     find: str = ""
+    all_rows: bool = False
+    """Whether all lines are listed, however many there are."""
+    sort: Sort = DEFAULT_SORT
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -266,6 +337,7 @@ class ExploreState:
             ("testbed", self.testbed),
             ("scale", str(self.scale) if self.scale else ""),
             ("tile", "" if self.tile is None else str(self.tile)),
+            ("points", "" if self.points == POINTS else str(self.points)),
             ("q", query),
             *(("id", each) for each in self.ids),
             ("shortcut", self.shortcut),
@@ -279,6 +351,8 @@ class ExploreState:
             ("of", self.of),
             ("since", "" if self.since is None else str(self.since)),
             ("find", self.find),
+            ("rows", "all" if self.all_rows else ""),
+            ("sort", "" if self.sort == DEFAULT_SORT else str(self.sort)),
         ]
         return [(name, value) for name, value in found if value]
 
@@ -336,6 +410,7 @@ def _state(pairs: Sequence[tuple[str, str]]) -> ExploreState:
         testbed=_name(given, "testbed"),
         scale=_number(given, "scale") or 0,
         tile=_number(given, "tile"),
+        points=_points(given),
         query=query,
         wrong_query=wrong,
         ids=ids,
@@ -350,6 +425,8 @@ def _state(pairs: Sequence[tuple[str, str]]) -> ExploreState:
         of=given.get("of", ""),
         since=_number(given, "since"),
         find=_name(given, "find"),
+        all_rows=given.get("rows") == "all",
+        sort=Sort.read(given["sort"]) if given.get("sort") else DEFAULT_SORT,
         problems=(*of_import, *of_query, *of_ids, *of_shortcut),
     )
 
@@ -427,6 +504,13 @@ def _number(given: dict[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
         raise UsageError(f"{name} {plain(text[:20])!r}: enter a whole number, 0 or more")
     return int(text)
+
+
+def _points(given: dict[str, str]) -> int:
+    found = _number(given, "points")
+    if found is not None and found not in POINT_NUMBERS:
+        raise UsageError(f"points {found}: enter one of {', '.join(map(str, POINT_NUMBERS))}")
+    return found or POINTS
 
 
 def _choice(given: dict[str, str], name: str, default: _Choice) -> _Choice:

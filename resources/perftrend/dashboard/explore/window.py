@@ -1,6 +1,6 @@
-"""The visible part of time: 128 points of a testbed's commits, and the traces there.
+"""The visible part of time: by default 128 points of a testbed's commits, and the traces there.
 
-A tile is selected by its number. Without a number, the newest 128 points are shown, even if the newest tile
+A tile is selected by its number. Without a number, the newest points are shown, even if the newest tile
 is shorter; otherwise only a few points would be visible on the day after a tile was filled.
 
 Values of other testbeds are aligned with the columns of the testbed whose commits are the points: a column
@@ -63,16 +63,17 @@ class Window:
     axis: Axis
     tile: Tile
     follows: bool = False
-    """Whether it shows the newest points rather than the tile."""
+    """Whether it shows the newest points rather than those up to the end of the tile."""
     downsample: Downsample = Downsample.MEAN
+    size: int = POINTS
+    """Maximum number of points that are shown; more than a tile has end with those of the tile."""
 
     @cached_property
     def points(self) -> range:
-        """The points that are shown, as indices of the axis; at most 128."""
+        """The points that are shown, as indices of the axis."""
         last = points_of(len(self.axis.columns), self.tile.scale)
-        if self.follows:
-            return range(max(last - POINTS, 0), last)
-        return range(min(self.tile.points.start, last), min(self.tile.points.stop, last))
+        stop = last if self.follows else self.tile.points.stop
+        return range(min(max(stop - self.size, 0), last), min(stop, last))
 
     @cached_property
     def columns(self) -> range:
@@ -270,6 +271,7 @@ def open_window(site: AppContext, state: ExploreState) -> Window | None:
         tile,
         follows=state.tile is None,
         downsample=state.downsample,
+        size=state.points,
     )
     sought = _sought(state)
     if window.follows and sought is not None and sought < window.columns.start:

@@ -6,6 +6,7 @@
  */
 
 import { announce, localTimes, sendJson } from "./base.js";
+import { unpack } from "./explore-dense.js";
 import { clear, draw, highlight, unzoom } from "./explore-plot.js";
 import { sortable } from "./explore-table.js";
 
@@ -18,7 +19,7 @@ const HINT = matchMedia("(pointer: coarse)").matches
   ? "Tap a point to open it."
   : "Drag to zoom in. Click a point to open it. Shift-click a point to compare it with the open one.";
 const TYPING_MS = 350;
-const FIELDS = ["q", "queries", "formula", "find", "show", "by", "downsample", "spread", "changes"];
+const FIELDS = ["q", "queries", "formula", "find", "show", "by", "downsample", "spread", "changes", "points"];
 const AGGREGATES = ["ave", "min", "max", "count"];
 let request = new AbortController();
 let shown = null;
@@ -82,7 +83,7 @@ async function page(address, signal) {
 }
 
 function plotOf(html) {
-  return JSON.parse(html.querySelector("#drawn").textContent);
+  return unpack(JSON.parse(html.querySelector("#drawn").textContent));
 }
 
 /** Replace the parts of this page with those of a fetched one; focus, sorting and scrolling are preserved. */
@@ -162,7 +163,10 @@ async function drawn(model) {
     return;
   }
   await draw(document.querySelector("#plot"), model, {
-    pointed: (text) => { readout.textContent = text || HINT; },
+    pointed: (text, line) => {
+      readout.textContent = text || HINT;
+      pointOutRow(line?.id ?? null);
+    },
     tip,
     whole: (is) => { whole.hidden = is; },
     zoomed: (pairs) => {
@@ -183,6 +187,12 @@ async function drawn(model) {
       show(address.pathname + address.search);
     },
   });
+}
+
+/** Mark the row of the line that the pointer is at; null: none. */
+function pointOutRow(identity) {
+  document.querySelector("tr.pointed")?.classList.remove("pointed");
+  if (identity !== null) document.querySelector(`tr[data-line="${CSS.escape(identity)}"]`)?.classList.add("pointed");
 }
 
 /** Show the description next to a point; null: hide it. */
@@ -317,6 +327,8 @@ async function copy(field, button) {
 
 for (const kind of ["mouseover", "focusin"]) {
   document.addEventListener(kind, (event) => {
+    // In the plot, the pointer brings out the line that it is at.
+    if (event.target.closest?.(".plot-frame")) return;
     const row = event.target.closest?.("tr[data-line]");
     highlight(document.querySelector("#plot"), shown, row?.dataset.line ?? null);
   });

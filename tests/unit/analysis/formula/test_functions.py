@@ -78,6 +78,13 @@ EXAMPLES: list[tuple[str, list[list[float]], list[list[float]]]] = [
     ("std_dev", [[HUGE], [-HUGE]], [[HUGE]]),
     ("min", [[1, -1, _, _], [2, _, HUGE, _]], [[1, -1, HUGE, _]]),
     ("max", [[1, -1, _, _], [2, _, -HUGE, _]], [[2, -1, -HUGE, _]]),
+    ("relative_ave", [[1, 3, _], [30, 10, _]], [[1, 1, _]]),
+    ("relative_ave", [[1, 3], [10, 30], [-4, -12]], [[0.5, 1.5]]),
+    ("relative_ave", [[1, _, 3], [2, 2, 2]], [[0.75, 1, 1.25]]),
+    ("relative_ave", [[1, -1], [0, 0]], [[_, _]]),
+    ("relative_ave", [[HUGE, HUGE], [0, 2]], [[0.5, 1.5]]),
+    ("relative_min", [[1, 3], [30, 10], [5, 5]], [[0.5, 0.5]]),
+    ("relative_max", [[1, 3], [30, 10], [5, 5]], [[1.5, 1.5]]),
 ]
 
 
@@ -231,7 +238,7 @@ ORACLES = {
 
 
 @settings(max_examples=2 * settings.default.max_examples)
-@given(name=st.sampled_from(ONE), matrix=TAME)
+@given(name=st.sampled_from([*ORACLES]), matrix=TAME)
 def test_a_point_is_what_python_makes_of_its_values(name: str, matrix: Samples) -> None:
     present = [[value for value in column if not math.isnan(value)] for column in matrix.T.tolist()]
     nothing = 0.0 if name == "count" else math.nan

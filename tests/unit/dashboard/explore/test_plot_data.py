@@ -56,7 +56,7 @@ def test_no_name_ends_the_element(client: TestClient, store: Store) -> None:
     [
         ([("show", "norm")], "standard deviations from the mean"),
         ([("show", "count"), ("by", "metric")], "traces"),
-        ([("show", "ave")], ""),
+        ([("show", "ave")], "ratio to own averages"),
         ([("show", "norm"), ("formula", 'log(filter("metric=mrr"))')], ""),
     ],
 )

@@ -119,11 +119,11 @@ def test_aggregates_are_made_for_each_value(client: TestClient, filled: Filled) 
     raw = asked(client, ("q", "metric=mrr&frame=64B"))["lines"]
 
     assert [line["id"] for line in answer["lines"]] == [
-        '@ave(filter("metric=mrr&frame=64B"))', '@ave(filter("metric=mrr&frame=1518B"))',
+        '@relative_ave(filter("metric=mrr&frame=64B"))', '@relative_ave(filter("metric=mrr&frame=1518B"))',
     ]  # fmt: skip
-    expected = np.mean([line["values"] for line in raw], axis=0)
-    assert answer["lines"][0]["values"] == pytest.approx(expected.tolist())
-    assert answer["lines"][0]["unit"] == "pps"
+    ratios = [np.array(line["values"]) / line["mean"] for line in raw]
+    assert answer["lines"][0]["values"] == pytest.approx(np.mean(ratios, axis=0).tolist())
+    assert answer["lines"][0]["unit"] == ""
 
 
 @pytest.mark.parametrize("scale", [0, 1])
@@ -162,7 +162,74 @@ def test_other_aggregates(client: TestClient, filled: Filled, show: str, functio
     (line,) = asked(client, ("q", "metric=mrr"), ("show", show))["lines"]
     raw = asked(client, ("q", "metric=mrr"))["lines"]
 
-    assert line["values"] == function([each["values"] for each in raw], axis=0).tolist()
+    ratios = [np.array(each["values"]) / each["mean"] for each in raw]
+    assert line["values"] == pytest.approx(function(ratios, axis=0).tolist())
+
+
+def test_rates_are_averaged_by_a_formula(client: TestClient, filled: Filled) -> None:
+    (line,) = asked(client, ("formula", 'ave(filter("metric=mrr"))'))["lines"]
+    raw = asked(client, ("q", "metric=mrr"))["lines"]
+
+    assert line["values"] == pytest.approx(np.mean([each["values"] for each in raw], axis=0).tolist())
+    assert line["unit"] == "pps"
+
+
+ADDED_AT = 12
+
+
+def add_two_slower_tests(store: Store) -> None:
+    """Store 20 runs of four tests, with two slower tests since run 12, and all 5 % slower since run 16."""
+    levels = {"a": 12e6, "b": 11e6, "c": 10e6, "d": 9e6, "slow-1": 4e6, "slow-2": 3e6}
+    for number in range(20):
+        run = Run("2n-clx", "nightly", number + 1, FIRST, FIRST, {"device": commit(number)})
+        results = [
+            Result(
+                TraceKey.of(test=test, metric="mrr", testbed="2n-clx"), "pps", Better.HIGHER, Status.PASS,
+                (level * factor,), level * factor,
+            )
+            for test, level in levels.items()
+            for factor in [0.95 if number >= 16 else 1.0]
+            if number >= ADDED_AT or not test.startswith("slow")
+        ]  # fmt: skip
+        store.add(run, results)
+
+
+def test_average_does_not_fall_when_slower_tests_are_added(client: TestClient, store: Store) -> None:
+    add_two_slower_tests(store)
+    rates = asked(client, ("formula", 'ave(filter("metric=mrr"))'))["lines"][0]["values"]
+    answer = asked(client, ("q", "metric=mrr"), ("show", "ave"))
+    values = np.array(answer["lines"][0]["values"])
+
+    assert rates[ADDED_AT] < 0.8 * rates[0]
+    assert values[:16] == pytest.approx(values[0])
+    assert values[16:] / values[0] == pytest.approx(0.95)
+    (change,) = answer["set_changes"]
+    assert (ADDED_AT, ADDED_AT, 2, 0) == tuple(
+        change[each] for each in ("point", "column", "added", "removed")
+    )
+    assert [",metric=mrr,test=slow-1,testbed=2n-clx,", ",metric=mrr,test=slow-2,testbed=2n-clx,"] == change[
+        "traces"
+    ]
+    assert answer["lines"][0]["id"] == change["line"]
+
+
+def test_change_of_the_set_is_listed(client: TestClient, store: Store) -> None:
+    add_two_slower_tests(store)
+    text = page_of(client, ("q", "metric=mrr"), ("show", "ave"))
+
+    assert "traces added or removed at 1 commit" in text
+    assert "<td>+2 traces</td><td>slow-1 mrr, slow-2 mrr</td>" in text
+    assert "+2 traces" not in page_of(client, ("q", "metric=mrr"))
+
+
+def test_old_address_of_a_point_of_an_average_finds_it(client: TestClient, filled: Filled) -> None:
+    of = ("of", '@ave(filter("metric=mrr"))')
+    point = asked(client, ("q", "metric=mrr"), ("show", "ave"), ("at", 5), of)["point"]
+
+    assert '@relative_ave(filter("metric=mrr"))' == point["trace"]
+    # A formula that is drawn is meant itself.
+    both = asked(client, ("q", "metric=mrr"), ("show", "ave"), ("at", 5), of, ("id", of[1]))
+    assert of[1] == both["point"]["trace"]
 
 
 def test_traces_are_counted(client: TestClient, filled: Filled) -> None:
@@ -396,17 +463,17 @@ def test_links_keep_what_is_seen_unless_they_lead_to_another_time(client: TestCl
 
 
 def test_more_lines_than_can_be_drawn_are_told(client: TestClient, store: Store) -> None:
-    keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(150)]
+    keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(1050)]
     results = [Result(key, "pps", Better.HIGHER, Status.PASS, (1.0,), 1.0) for key in keys]
     store.add(Run("2n-clx", "nightly", 1, FIRST, FIRST), results)
 
     for pair in (("q", "test=~t"), ("formula", 'filter("test=~t")'), ("formula", 'norm(filter(""))')):
         answer = asked(client, pair)
-        assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
-        assert "100 of 150" in answer["notices"][0]
-    shortcut = store.shortcuts.save([format_key(key) for key in keys], user="eva")
-    answer = asked(client, ("shortcut", shortcut))
-    assert (len(answer["lines"]), answer["left_out"]) == (100, 50)
+        assert (len(answer["lines"]), answer["left_out"]) == (1000, 50)
+        assert "1000 of 1050" in answer["notices"][0]
+    shortcut = store.shortcuts.save([format_key(key) for key in keys[:1000]], user="eva")
+    answer = asked(client, ("shortcut", shortcut), ("id", format_key(keys[1001])))
+    assert (len(answer["lines"]), answer["left_out"]) == (1000, 1)
     assert asked(client, ("q", "test=~t"))["stored"] == ['@filter("test=~t")']
     assert asked(client)["lines"] == []
 
@@ -552,7 +619,7 @@ def test_csv_has_a_row_for_each_point(client: TestClient, filled: Filled) -> Non
     lines = asked(client, *pairs[:-1])["lines"]
 
     assert answer.headers["content-type"].startswith("text/csv")
-    assert head[3:] == [f"'{line['id']} pps" for line in lines]
+    assert head[3:] == [f"'{line['id']}" for line in lines]
     assert len(rows) == RUNS
     assert [float(row[3]) for row in rows] == lines[0]["values"]
     assert rows[0][1] == commit(0)
