@@ -24,16 +24,22 @@ from perftrend import cycles, errors
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
 from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import FORWARDINGS
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
 _WORDS = {"emc": ("yes", "no")}
 _ABILITIES = DeviceAbilities(
-    "Open vSwitch", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4", "ip6"), vlan=True
+    "Open vSwitch",
+    FORWARDINGS,
+    one_link=("ip4", "ip6", "l2xc"),
+    acl_rules=FORWARDINGS,
+    routes=("ip4", "ip6"),
+    vlan=True,
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
+_PAIR = 2
 _START_S = 30.0
 _ROUTES_S = 120.0
 _IDLE_MS = 3_600_000
@@ -105,9 +111,8 @@ class OvsDevice(Device):
 
     @override
     def unusable(self) -> str:
-        ports = len(self._wiring.links)
-        if ports == 0 or ports % 2:
-            return "Open vSwitch as the device needs a wiring with an even number of links, such as veth"
+        if len(self._wiring.links) not in LINK_COUNTS:
+            return f"Open vSwitch as the device needs {NEEDED_LINKS}"
         if self._wiring.is_remote:
             return ""
         if os.geteuid() != 0:
@@ -122,7 +127,7 @@ class OvsDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options)
+        return _ABILITIES.lacks(options, len(self._wiring.links))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -287,6 +292,9 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool) -> l
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", _BRIDGE, name, "--", "set", "interface", name]
         words += [f"ofport_request={number}", "options:n_rxq=1", *kind]
+        if len(ports) > _PAIR:
+            # Bridging must not flood frames into another pair. This VLAN exists in the bridge only.
+            words += ["--", "set", "port", name, f"tag={(number + 1) // _PAIR}", "vlan_mode=dot1q-tunnel"]
     return words
 
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from perftrend import errors
 from perftrend.measure.interfaces import Link, Port
+from perftrend.measure.traffic import LINK_COUNTS
 from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -96,7 +97,7 @@ class CableFile(_SpecificationModel):
 
 
 class LinkFile(_SpecificationModel):
-    """Capacity of the link: a frame rate for both directions together, or a bit rate for each."""
+    """Capacity of the links: a frame rate for all directions together, or a bit rate for each."""
 
     pps: Positive | None = None
     bits_per_s: Positive | None = None
@@ -107,16 +108,16 @@ class LinkFile(_SpecificationModel):
             raise ValueError("give either pps or bits_per_s")
         return self
 
-    def rate_pps(self, frame_bytes: float, *, busier_share: float = 0.5) -> float:
-        """Return the highest rate for frames of this mean length, both directions together, in pps.
+    def rate_pps(self, frame_bytes: float, *, busiest_share: float = 0.5) -> float:
+        """Return the highest rate for frames of this mean length, all directions together, in pps.
 
-        :param busier_share: the fraction of the frames in the direction that has more of them.
+        :param busiest_share: the fraction of the frames in the direction that has most of them.
         """
         if self.pps is not None:
             return self.pps
         assert self.bits_per_s is not None  # noqa: S101 - see _one_of_them
         preamble_and_gap = 20
-        return self.bits_per_s / 8 / (frame_bytes + preamble_and_gap) / busier_share
+        return self.bits_per_s / 8 / (frame_bytes + preamble_and_gap) / busiest_share
 
 
 class MrrFile(_SpecificationModel):
@@ -193,6 +194,8 @@ class Specification(_SpecificationModel):
         if is_chain and self.links and [set(cable.ends) for cable in self.links] != expected:
             names = ", ".join("-".join(pair) for pair in pairwise(chain))
             raise ValueError(f"the links of a chain of devices are, in this order, {names}")
+        if self.links and not is_chain and len(self.links) not in LINK_COUNTS:
+            raise ValueError(f"there are {len(self.links)} links between tg and dut; give 1, 2 or 4")
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class Testbed:
         self._options: dict[str, str] = {}
         self.traffic = TrafficProfile(FrameProfile.parse("64B"))
         self.maximum_pps = 0.0
-        """The highest rate to measure at with the selected traffic, both directions together."""
+        """The highest rate to measure at with the selected traffic, all directions together."""
         self.trials = TrustedTrials(
             self.generator,
             self._busy_processes,
@@ -164,7 +164,7 @@ class Testbed:
         self.traffic = TrafficProfile.parse(frame, self._options)
         self._select_traffic()
         self.maximum_pps = self._measure_maximum_pps()
-        self.trials.begin_test(self.traffic.shares)
+        self.trials.begin_test(self._shares)
         self._warm_up()
 
     def _select_traffic(self) -> None:
@@ -193,9 +193,15 @@ class Testbed:
 
     @property
     def link_pps(self) -> float:
-        """The link rate for the selected traffic, both directions together."""
+        """The link rate for the selected traffic, all directions together."""
         traffic = self.traffic
-        return self.spec.link.rate_pps(traffic.frame.mean_bytes, busier_share=max(traffic.shares))
+        return self.spec.link.rate_pps(traffic.frame.mean_bytes, busiest_share=max(self._shares))
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """The fraction of the frames in each direction."""
+        # Drivers that simulate their links have two.
+        return self.traffic.shares(len(self._wiring.generator_ports or self._wiring.links) or 2)
 
     def generator_limit(self, received_pps: float, *, relative_width: float = 0.0) -> str:
         """Return a message if the generator, not the device, limited a rate; empty otherwise.

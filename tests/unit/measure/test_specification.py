@@ -168,5 +168,5 @@ def test_link_that_is_given_in_frames_carries_as_many_of_any_size() -> None:
 def test_link_carries_less_if_its_directions_have_different_shares() -> None:
     link = LinkFile(bits_per_s=10e9)
 
-    assert link.rate_pps(64) == pytest.approx(2 * link.rate_pps(64, busier_share=1.0))
-    assert 5000.0 == LinkFile(pps=5000).rate_pps(64, busier_share=1.0)
+    assert link.rate_pps(64) == pytest.approx(2 * link.rate_pps(64, busiest_share=1.0))
+    assert 5000.0 == LinkFile(pps=5000).rate_pps(64, busiest_share=1.0)

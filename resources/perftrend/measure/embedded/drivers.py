@@ -37,7 +37,7 @@ _ANSWER_S = 10.0
 _LONGEST_FRAME = 1518
 """In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
 _MOST_BYTES = 64 << 20
-"""For the frames of both directions twice as much memory is needed, and further blocks for messages."""
+"""For the frames of each direction as much memory is needed, and further blocks for messages."""
 _SUPPORTS = "the embedded drivers support"
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """50,000 frames at once, more than any generator can send in that time."""
@@ -46,7 +46,9 @@ _SUSTAINED_SHARE = 0.9
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
 _FORWARDINGS = ("ip4", "l2", "l2xc")
-_ABILITIES = DeviceAbilities("the embedded device", _FORWARDINGS, acl_rules=_FORWARDINGS)
+_ABILITIES = DeviceAbilities(
+    "the embedded device", _FORWARDINGS, one_link=("ip4", "l2xc"), acl_rules=_FORWARDINGS
+)
 """Bridged frames are not compared with access lists: a user may set ``acl_rules`` for tests of both kinds."""
 _PASSED = ("acl_rules", "burst", "forwarding")
 """Options that are passed to the program; others select the program and its rights."""
@@ -217,7 +219,7 @@ class EmbeddedDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options)
+        return _ABILITIES.lacks(options, len(self._wiring.device_ports))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The embedded device: a process that forwards frames between two ports.
+"""The embedded device: a process that forwards frames between the ports of each pair.
 
 It routes IPv4 with an access list, bridges, or cross-connects its ports. Array operations process a whole
 burst in place, in the memory where the kernel stored the frames. The time per burst grows with the access
@@ -28,6 +28,7 @@ from typing_extensions import override
 
 from perftrend.measure.embedded import frames
 from perftrend.measure.embedded.ports import DevicePort, device_port
+from perftrend.measure.traffic import LINK_COUNTS, opposite
 
 _IDLE_SPIN_S = 0.002
 """Duration of busy polling after the last frame, as in a data plane; then the process waits."""
@@ -56,16 +57,16 @@ class Burst:
 
 
 class Forwarding(Protocol):
-    """Processing of the frames that arrive at one port and leave through the other."""
+    """Processing of the frames that arrive at one port and leave through the opposite one."""
 
     def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
         """Rewrite the frames in place, if needed, and return a mask of those to forward, shape (count,)."""
 
 
 class Ip4Router(Forwarding):
-    """An IPv4 router to the other port, with an access list that no test traffic matches.
+    """An IPv4 router to the opposite port, with an access list that no test traffic matches.
 
-    :param network: the /16 network behind the other port, as its first address.
+    :param network: the /16 network behind that port, as its first address.
     :param macs: the destination and the source MAC address of forwarded frames.
     :param acl_rules: number of rules in the access list; every frame is compared with every rule.
     """
@@ -105,7 +106,7 @@ class Ip4Router(Forwarding):
 
 
 class Bridge(Forwarding):
-    """A learning bridge, which forwards frames unchanged to the other port.
+    """A learning bridge, which forwards frames unchanged to the opposite port.
 
     :param stations: the port where each MAC address was seen; shared by the two directions.
     :param port: the number of the port where the frames arrive.
@@ -127,7 +128,7 @@ class Bridge(Forwarding):
 
 
 class CrossConnect(Forwarding):
-    """A cross-connect, which forwards all frames unchanged to the other port."""
+    """A cross-connect, which forwards all frames unchanged to the opposite port."""
 
     @override
     def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
@@ -136,7 +137,7 @@ class CrossConnect(Forwarding):
 
 
 class Path:
-    """One direction: frames that arrive at one port and leave through the other."""
+    """One direction: frames that arrive at one port and leave through the opposite one."""
 
     def __init__(self, source: DevicePort, target: DevicePort, forwarding: Forwarding) -> None:
         self._source = source
@@ -172,21 +173,21 @@ def _runs(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, i
 
 
 def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int, macs: Sequence[bytes]) -> list[Path]:
-    """Return both directions.
+    """Return the way from each port.
 
     :param macs: for each port, those of the next hop and of the port itself.
     """
-    stations: dict[int, int] = {}
+    bridges: list[dict[int, int]] = [{} for _ in ports[::2]]
     paths = []
     for number, source in enumerate(ports):
-        other = 1 - number
+        other = opposite(number, len(ports))
         behaviour: Forwarding
         if forwarding == "l2":
-            behaviour = Bridge(stations, number)
+            behaviour = Bridge(bridges[number // 2], number)
         elif forwarding == "l2xc":
             behaviour = CrossConnect()
         else:
-            behaviour = Ip4Router(frames.NETWORKS[other], macs[other], acl_rules)
+            behaviour = Ip4Router(frames.NETWORKS[number ^ 1], macs[other], acl_rules)
         paths.append(Path(source, ports[other], behaviour))
     return paths
 
@@ -241,15 +242,18 @@ def _mac(text: str) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
-    parser = argparse.ArgumentParser(description="forward frames between two ports")
-    parser.add_argument("--ports", nargs=2, required=True)
+    parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
+    parser.add_argument("--ports", nargs="+", required=True, help="1, 2 or 4; a single one is its own pair")
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--forwarding", choices=("ip4", "l2", "l2xc"), default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
-    parser.add_argument("--macs", nargs=2, type=_mac, default=[frames.device_mac(port) for port in range(2)])
+    most = max(LINK_COUNTS)
     parser.add_argument(
-        "--next-hops", nargs=2, type=_mac, default=[frames.host_mac(port) for port in range(2)]
+        "--macs", nargs="+", type=_mac, default=[frames.device_mac(port) for port in range(most)]
+    )
+    parser.add_argument(
+        "--next-hops", nargs="+", type=_mac, default=[frames.host_mac(port) for port in range(most)]
     )
     options = parser.parse_args(argv)
     if options.cpu is not None:

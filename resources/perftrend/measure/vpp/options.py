@@ -21,7 +21,9 @@ _NUMBERS = {
     "workers": range(65),
 }
 _WORDS = {"hugepages": ("yes", "no")}
-_ABILITIES = DeviceAbilities("VPP", FORWARDINGS, acl_rules=FORWARDINGS, routes=("ip4", "ip6"), cores=64)
+_ABILITIES = DeviceAbilities(
+    "VPP", FORWARDINGS, one_link=("ip4", "ip6"), acl_rules=FORWARDINGS, routes=("ip4", "ip6"), cores=64
+)
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
 _TEXTS = {
     "api_dir": (_PATH, "an absolute path"),
@@ -120,12 +122,12 @@ class VppOptions:
         return f"{self.runtime_dir}/api.sock"
 
 
-def lacks(options: Mapping[str, str]) -> str:
+def lacks(options: Mapping[str, str], links: int) -> str:
     """Return why VPP cannot run a test with these valid options; empty if it can."""
     listed, cores = len(_cores(options.get("worker_cores", ""))), int(options.get("cores", "1"))
     if listed and cores > listed:
         return f"VPP does not support cores={cores}: the option worker_cores has {listed}"
-    return _ABILITIES.lacks(options)
+    return _ABILITIES.lacks(options, links)
 
 
 def _workers(options: Mapping[str, str], listed: int) -> int:
