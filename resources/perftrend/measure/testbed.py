@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from perftrend import console, errors
-from perftrend.measure import specification
+from perftrend.measure import numa, specification
 from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.numa import DistantCore
 from perftrend.measure.specification import Specification
 from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
 from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
@@ -110,6 +111,19 @@ class Testbed:
     def unusable(self) -> str:
         """Return why this machine or user cannot use this testbed; empty if they can."""
         return self._wiring.unusable() or self.device.unusable()
+
+    def find_distant_cores(self) -> list[DistantCore]:
+        """Find cores that are on another NUMA node than the ports of their machine; the testbed is not open.
+
+        :raises TestbedError: if a machine cannot be reached.
+        """
+        if not numa.find_cores(self.spec):
+            return []
+        try:
+            self._wiring.open()
+            return list(numa.find_distant_cores(self.spec, self._wiring))
+        finally:
+            self._wiring.close()
 
     def check(self) -> None:
         """Validate the device options. :raises SettingsError: naming the invalid option."""

@@ -13,6 +13,7 @@ from typing import Self
 
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
+from perftrend.measure.numa import parse_cores
 from perftrend.measure.traffic import FORWARDINGS
 
 _NUMBERS = {
@@ -143,12 +144,9 @@ def _workers(options: Mapping[str, str], listed: int) -> int:
 
 def _cores(text: str) -> tuple[int, ...]:
     """Return the cores of a list such as ``2-5,8``."""
-    found: list[int] = []
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        if int(last or first) < int(first):
-            raise SettingsError(f"device option worker_cores={text!r}: write {_TEXTS['worker_cores'][1]}")
-        found += range(int(first), int(last or first) + 1)
+    found = parse_cores(text)
+    if text and not found:
+        raise SettingsError(f"device option worker_cores={text!r}: write {_TEXTS['worker_cores'][1]}")
     return tuple(found)
 
 
