@@ -27,7 +27,7 @@ from perftrend.measure.interfaces import (
     check_options,
 )
 from perftrend.measure.program import replace_earlier
-from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.measurement import Trial
@@ -45,9 +45,8 @@ _SUSTAINED_SHARE = 0.9
 """The generator sustains this fraction of the rate that it reaches in a flood."""
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
-_FORWARDINGS = ("ip4", "l2", "l2xc")
 _ABILITIES = DeviceAbilities(
-    "the embedded device", _FORWARDINGS, one_link=("ip4", "l2xc"), acl_rules=_FORWARDINGS
+    "the embedded device", FORWARDINGS, one_link=("ip4", "ip6", "l2xc"), acl_rules=FORWARDINGS
 )
 """Bridged frames are not compared with access lists: a user may set ``acl_rules`` for tests of both kinds."""
 _PASSED = ("acl_rules", "burst", "forwarding")
@@ -187,10 +186,10 @@ def _doubt(count: Count) -> str:
 class EmbeddedDevice(Device):
     """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
 
-    Options: ``forwarding`` (``ip4``, ``l2`` or ``l2xc``), ``acl_rules`` (0 to 10,000), ``burst`` (frames
-    processed at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the
-    router and speaks its protocol), ``version`` (reported as the device's version), ``isolated`` (``yes`` if
-    the program runs in a sandbox).
+    Options: ``forwarding`` (``ip4``, ``ip6``, ``l2`` or ``l2xc``), ``acl_rules`` (0 to 10,000), ``burst``
+    (frames processed at once, 1 to 512; larger is faster), ``program`` (path of a Python program that
+    replaces the router and speaks its protocol), ``version`` (reported as the device's version), ``isolated``
+    (``yes`` if the program runs in a sandbox).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:

@@ -1,8 +1,8 @@
 """The embedded device: a process that forwards frames between the ports of each pair.
 
-It routes IPv4 with an access list, bridges, or cross-connects its ports. Array operations process a whole
-burst in place, in the memory where the kernel stored the frames. The time per burst grows with the access
-list, as in any software data plane.
+It routes IPv4 and IPv6 with an access list, bridges, or cross-connects its ports. Array operations process a
+whole burst in place, in the memory where the kernel stored the frames. The time per burst grows with the
+access list, as in any software data plane.
 
 The drivers in :mod:`perftrend.measure.embedded.drivers` start it. To start it by hand::
 
@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from ipaddress import IPv6Network
 from operator import add
 from typing import Protocol
 
@@ -28,14 +29,17 @@ from typing_extensions import override
 
 from perftrend.measure.embedded import frames
 from perftrend.measure.embedded.ports import DevicePort, device_port
-from perftrend.measure.traffic import LINK_COUNTS, opposite
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, opposite
 
 _IDLE_SPIN_S = 0.002
 """Duration of busy polling after the last frame, as in a data plane; then the process waits."""
 _WAIT_MS = 10
 """Longest delay until a signal is handled: Python resumes an interrupted wait."""
 
-_ETHERTYPE_IP4 = 0x0800
+_ETHERTYPE_IP4, _ETHERTYPE_IP6 = 0x0800, 0x86DD
+_FIRST_RULE_PORT = 9000
+_RULE_NETWORK = 0xFD000000
+"""The first 32 bits of the addresses in the access list for IPv6."""
 
 
 class Burst:
@@ -45,7 +49,7 @@ class Burst:
         offset = port.offset
         words = port.buffer.view(">u2")
         doubles = port.buffer.view(">u4")
-        # Header fields by their offset from the start of the frame (Ethernet II, RFC 791, RFC 768).
+        # Header fields by their offset from the start of the frame (Ethernet II, RFC 791, RFC 8200, RFC 768).
         self.macs = port.buffer[:, offset : offset + 12]
         self.mac_words = words[:, offset // 2 : offset // 2 + 6]
         self.ethertype = words[:, (offset + 12) // 2]
@@ -54,6 +58,10 @@ class Burst:
         self.source = doubles[:, (offset + 26) // 4]
         self.destination = doubles[:, (offset + 30) // 4]
         self.destination_port = words[:, (offset + 36) // 2]
+        self.ip6_hop_limit = port.buffer[:, offset + 21]
+        self.ip6_source = doubles[:, (offset + 22) // 4 : (offset + 38) // 4]
+        self.ip6_destination = words[:, (offset + 38) // 2 : (offset + 54) // 2]
+        self.ip6_destination_port = words[:, (offset + 56) // 2]
 
 
 class Forwarding(Protocol):
@@ -75,7 +83,8 @@ class Ip4Router(Forwarding):
         self._prefix = network >> 16
         self._macs = np.frombuffer(macs, np.uint8)
         self._rules = [
-            (np.uint32(0xC0A80000 + number), np.uint32(9000 + number)) for number in range(acl_rules)
+            (np.uint32(0xC0A80000 + number), np.uint32(_FIRST_RULE_PORT + number))
+            for number in range(acl_rules)
         ]
 
     @override
@@ -102,6 +111,41 @@ class Ip4Router(Forwarding):
         denied = np.zeros(len(source), dtype=np.bool_)
         for address, number in self._rules:
             denied |= (source == address) & (destination == address) & (port == number)
+        return denied
+
+
+class Ip6Router(Forwarding):
+    """An IPv6 router to the opposite port, with an access list that no test traffic matches.
+
+    :param network: the /48 network behind that port.
+    :param macs: the destination and the source MAC address of forwarded frames.
+    :param acl_rules: number of rules in the access list; every frame is compared with every rule.
+    """
+
+    def __init__(self, network: IPv6Network, macs: bytes, acl_rules: int) -> None:
+        self._prefix = np.frombuffer(network.network_address.packed[: network.prefixlen // 8], ">u2")
+        self._macs = np.frombuffer(macs, np.uint8)
+        self._acl_rules = acl_rules
+
+    @override
+    def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
+        hop_limit = burst.ip6_hop_limit[rows]
+        forwarded: NDArray[np.bool_] = (burst.ethertype[rows] == _ETHERTYPE_IP6) & (hop_limit > 1)
+        forwarded &= (burst.ip6_destination[rows, : len(self._prefix)] == self._prefix).all(axis=1)
+        if self._acl_rules:
+            forwarded &= ~self._match_deny_rules(burst, rows)
+        hop_limit -= 1
+        burst.macs[rows] = self._macs
+        return forwarded
+
+    def _match_deny_rules(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
+        """Evaluate ``deny udp host fd00::NUMBER any eq PORT`` for each rule in turn."""
+        source = burst.ip6_source[rows].astype(np.uint32)
+        port = burst.ip6_destination_port[rows].astype(np.uint32)
+        denied = np.zeros(len(source), dtype=np.bool_)
+        for number in range(self._acl_rules):
+            address = np.array((_RULE_NETWORK, 0, 0, number), np.uint32)
+            denied |= (source == address).all(axis=1) & (port == _FIRST_RULE_PORT + number)
         return denied
 
 
@@ -186,6 +230,8 @@ def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int, macs: S
             behaviour = Bridge(bridges[number // 2], number)
         elif forwarding == "l2xc":
             behaviour = CrossConnect()
+        elif forwarding == "ip6":
+            behaviour = Ip6Router(frames.IP6_NETWORKS[number ^ 1], macs[other], acl_rules)
         else:
             behaviour = Ip4Router(frames.NETWORKS[number ^ 1], macs[other], acl_rules)
         paths.append(Path(source, ports[other], behaviour))
@@ -245,7 +291,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
     parser.add_argument("--ports", nargs="+", required=True, help="1, 2 or 4; a single one is its own pair")
     parser.add_argument("--cpu", type=int)
-    parser.add_argument("--forwarding", choices=("ip4", "l2", "l2xc"), default="ip4")
+    parser.add_argument("--forwarding", choices=FORWARDINGS, default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
     most = max(LINK_COUNTS)
