@@ -17,12 +17,12 @@ _MANY = quote("frame=64B")
 _ONE = quote("test=64B-1c-ip4-7&metric=ndr&driver=avf")
 
 PAGES: Mapping[str, str] = {
-    "Explore": f"/?testbed={TESTBED}",
-    "Explore, some 100 traces": f"/?testbed={TESTBED}&q={_SOME}",
-    "Explore, a third of all": f"/?testbed={TESTBED}&q={_MANY}",
-    "Explore, these normalised": f"/?testbed={TESTBED}&q={_MANY}&show=norm",
-    "Explore, average of these": f"/?testbed={TESTBED}&q={_MANY}&show=ave&by=cores",
-    "Explore, one trace, coarse": f"/?testbed={TESTBED}&scale=3&q={_ONE}",
+    "Explore": f"/explore?testbed={TESTBED}",
+    "Explore, some 100 traces": f"/explore?testbed={TESTBED}&q={_SOME}",
+    "Explore, a third of all": f"/explore?testbed={TESTBED}&q={_MANY}",
+    "Explore, these normalised": f"/explore?testbed={TESTBED}&q={_MANY}&show=norm",
+    "Explore, average of these": f"/explore?testbed={TESTBED}&q={_MANY}&show=ave&by=cores",
+    "Explore, one trace, coarse": f"/explore?testbed={TESTBED}&scale=3&q={_ONE}",
     "Clusters": "/clusters",
     "Triage": "/triage",
     "Triage, of all MRR traces": f"/triage?query={quote('metric=mrr')}",

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 _STEPS = (1, 2, 5, 10)
 _ROUNDING = Decimal("1e-9")
+_MOST_DECIMALS, _HUGE = 6, 1e9
+"""Ticks with more decimals, and numbers from this one on, have an exponent."""
 _Values = TypeVar("_Values", float, NDArray[np.float64])
 
 
@@ -54,11 +56,20 @@ def padded_range(values: Sequence[float], *, least_span: float) -> tuple[float, 
     return max(low, -sys.float_info.max), min(high, sys.float_info.max)
 
 
-def ticks(low: float, high: float, most: int) -> list[tuple[float, int]]:
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A round value of an axis."""
+
+    value: float
+    text: str
+    """With as many digits as the ticks of the axis need to differ."""
+
+
+def ticks(low: float, high: float, most: int) -> list[Tick]:
     """Choose round values from ``low`` to ``high``: multiples of 1, 2 or 5 times a power of ten.
 
     :param most: the maximum number of ticks, at least 2.
-    :returns: each value with the number of decimals that it needs; empty if the ends are equal.
+    :returns: ascending, with different texts; empty if the ends are equal.
     """
     if low == high:
         return []
@@ -69,4 +80,16 @@ def ticks(low: float, high: float, most: int) -> list[tuple[float, int]]:
     power, step = (power + 1, 1) if step == _STEPS[-1] else (power, step)
     unit = Decimal(step).scaleb(power)
     first, last = math.ceil(begin / unit - _ROUNDING), math.floor(end / unit + _ROUNDING)
-    return [(float(number * unit), max(0, -power)) for number in range(first, last + 1)]
+    is_short = -power <= _MOST_DECIMALS and max(abs(begin), abs(end)) < _HUGE
+    return [
+        Tick(float(value), f"{value:.{max(0, -power)}f}" if is_short else _with_exponent(value, power))
+        for value in (number * unit for number in range(first, last + 1))
+    ]
+
+
+def _with_exponent(value: Decimal, power: int) -> str:
+    """Return a multiple of a power of ten with all its digits.
+
+    Two floats may be equal where the multiples differ, so the text comes from the multiple.
+    """
+    return f"{value:.{value.adjusted() - power}e}" if value else "0"

@@ -40,6 +40,16 @@ def percent(ratio: float) -> str:
     return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
 
 
+UNCHANGED = "unchanged"
+"""Shown instead of a change that rounds to zero."""
+
+
+def relative_change(ratio: float) -> str:
+    """Format a relative change with its sign; ``unchanged`` if it rounds to zero."""
+    text = percent(ratio)
+    return UNCHANGED if text == "0.0 %" else text
+
+
 def value(number: float, unit: str) -> str:
     """Return a value with its unit, rates in Mpps, with four significant digits."""
     if not math.isfinite(number):

@@ -2,13 +2,14 @@
 
 Debian has no package of VPP. What is here, and what it refuses, follows its source of August 2026:
 ``src/vlibmemory/socket_api.c`` (frames of the socket), the ``*.api`` files (names, fields and checksums of
-the messages), ``src/vlib/cli.c``, ``node_cli.c`` and ``error.c``, ``src/vnet/interface_format.c`` and
-``src/plugins/acl/acl.c``. It forwards no packets: its counters show one burst for each time they are read.
+the messages), ``src/vlib/cli.c``, ``node_cli.c`` and ``error.c``, ``src/vnet/interface.c``,
+``interface_api.c`` and ``interface_format.c``, and ``src/plugins/acl/acl.c``, ``vxlan/vxlan.c`` and
+``geneve/geneve.c``. It forwards no packets: its counters show one burst for each time they are read.
 
 The environment selects what a node has: ``VPP_DOUBLE_API``, the folder of its definitions;
 ``VPP_DOUBLE_PORTS``, the interfaces of its kernel, by default the real ones; ``VPP_DOUBLE_LOG``, a file for
 what it was requested; ``VPP_DOUBLE_FAULT``: ``mute`` creates no socket, ``slow`` rejects the first
-connections, ``no-link`` has no link on any interface.
+connections, ``no-link`` has no link on any interface; ``VPP_DOUBLE_REFUSES``, a message that it refuses.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ CREATE, CREATED = 15, 16
 SECTIONS = {
     "api-segment", "buffers", "cpu", "dpdk", "ip6", "memory", "plugins", "socksvr", "statseg", "unix"
 }  # fmt: skip
+PLUGINS = ("acl", "geneve", "vxlan")
 BURST = 256
 
 INDEX = "vl_api_interface_index_t"
 REQUEST = [["u16", "_vl_msg_id"], ["u32", "client_index"], ["u32", "context"]]
 REPLY = [["u16", "_vl_msg_id"], ["u32", "context"]]
 RETVAL = [*REPLY, ["i32", "retval"]]
+CREATED_INTERFACE = [*RETVAL, [INDEX, "sw_if_index"], "0x5383d31f"]
 PLAIN = "0xe8d4e804"
 """The checksum of all replies that have only a retval."""
 
@@ -113,6 +116,8 @@ MESSAGES: dict[str, list[list[Any]]] = {
         ["sw_interface_add_del_address", *REQUEST, [INDEX, "sw_if_index"], ["bool", "is_add"],
          ["bool", "del_all"], ["vl_api_address_with_prefix_t", "prefix"], "0x5463d73b"],
         ["sw_interface_add_del_address_reply", *RETVAL, PLAIN],
+        ["create_vlan_subif", *REQUEST, [INDEX, "sw_if_index"], ["u32", "vlan_id"], "0xaf34ac8b"],
+        ["create_vlan_subif_reply", *CREATED_INTERFACE],
     ],
     "ip_neighbor": [
         ["ip_neighbor_add_del", *REQUEST, ["bool", "is_add"], ["vl_api_ip_neighbor_t", "neighbor"],
@@ -143,9 +148,25 @@ MESSAGES: dict[str, list[list[Any]]] = {
          ["u32", "acls", 0, "count"], "0x473982bd"],
         ["acl_interface_set_acl_list_reply", *RETVAL, PLAIN],
     ],
+    "vxlan": [
+        ["vxlan_add_del_tunnel_v3", *REQUEST, ["bool", "is_add", {"default": "true"}],
+         ["u32", "instance", {"default": 0xFFFFFFFF}], ["vl_api_address_t", "src_address"],
+         ["vl_api_address_t", "dst_address"], ["u16", "src_port"], ["u16", "dst_port"],
+         [INDEX, "mcast_sw_if_index"], ["u32", "encap_vrf_id"], ["u32", "decap_next_index"], ["u32", "vni"],
+         ["bool", "is_l3", {"default": False}], "0x0072b037"],
+        ["vxlan_add_del_tunnel_v3_reply", *CREATED_INTERFACE],
+    ],
+    "geneve": [
+        ["geneve_add_del_tunnel2", *REQUEST, ["bool", "is_add"], ["vl_api_address_t", "local_address"],
+         ["vl_api_address_t", "remote_address"], [INDEX, "mcast_sw_if_index"], ["u32", "encap_vrf_id"],
+         ["u32", "decap_next_index"], ["u32", "vni"], ["bool", "l3_mode"], "0x8c2a9999"],
+        ["geneve_add_del_tunnel2_reply", *CREATED_INTERFACE],
+    ],
 }  # fmt: skip
+UNSPECIFIED = -1
 INVALID_INDEX, NO_SUCH_ENTRY, INVALID_INDEX_2, INVALID_SOURCE = -2, -6, -10, -57
 IP6_NOT_ENABLED, DUPLICATE = -62, -127
+INVALID_VLAN, VLAN_EXISTS, TUNNEL_EXISTS, SAME_ENDS = -55, -56, -75, -82
 
 Fields = dict[str, Any]
 
@@ -162,7 +183,7 @@ def write_definitions(folder: Path) -> None:
         if module == "interface":
             services["sw_interface_dump"] = {"reply": "sw_interface_details", "stream": True}
         checked = [[*message[:-1], {"crc": message[-1]}] for message in messages]
-        place = folder / ("plugins" if module == "acl" else "core") / f"{module}.api.json"
+        place = folder / ("plugins" if module in PLUGINS else "core") / f"{module}.api.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps({"module": module, "messages": checked, "services": services, **types}))
 
@@ -178,8 +199,10 @@ class Vpp:
         self.names = ["local0"]
         self.macs = [bytes(6)]
         self.flags = [0]
+        self.supers = [0]
         self.addresses: dict[str, int] = {}
         self.acls: list[int] = []
+        self.tunnels: list[tuple[str, object, object, int]] = []
         self.kernel = os.environ.get("VPP_DOUBLE_PORTS")
         self.fault = os.environ.get("VPP_DOUBLE_FAULT", "")
         self.bursts = 0
@@ -207,7 +230,7 @@ class Vpp:
         return [
             {
                 "sw_if_index": index,
-                "sup_sw_if_index": index,
+                "sup_sw_if_index": self.supers[index],
                 "l2_address": self.macs[index],
                 "flags": self.flags[index],
                 "mtu": [9000, 0, 0, 0],
@@ -219,10 +242,12 @@ class Vpp:
         ]
 
     def sw_interface_set_flags(self, request: Fields) -> Fields:
-        if not self.has(request["sw_if_index"]):
+        index, is_up = request["sw_if_index"], request["flags"] & 1
+        if not self.has(index):
             return {"retval": INVALID_INDEX}
-        is_up = request["flags"] & 1
-        self.flags[request["sw_if_index"]] = 3 if is_up and self.fault != "no-link" else is_up
+        if is_up and self.supers[index] != index and not self.flags[self.supers[index]] & 1:
+            return {"retval": UNSPECIFIED}
+        self.flags[index] = 3 if is_up and self.fault != "no-link" else is_up
         return {}
 
     def sw_interface_set_mac_address(self, request: Fields) -> Fields:
@@ -258,6 +283,46 @@ class Vpp:
             return {"retval": IP6_NOT_ENABLED}
         record(f"advertisements {self.names[index]} {'off' if request['suppress'] else 'on'}")
         return {}
+
+    def create_vlan_subif(self, request: Fields) -> Fields:
+        index, vlan = request["sw_if_index"], request["vlan_id"]
+        if not self.has(index):
+            return {"retval": INVALID_INDEX}
+        if not 0 < vlan < 4096:
+            return {"retval": INVALID_VLAN}
+        name = f"{self.names[index]}.{vlan}"
+        if name in self.names:
+            return {"retval": VLAN_EXISTS}
+        record(f"vlan {name}")
+        return {"sw_if_index": self.add_interface(name, self.macs[index], super_index=index)}
+
+    def vxlan_add_del_tunnel_v3(self, request: Fields) -> Fields:
+        return self.add_tunnel("vxlan", request["src_address"], request["dst_address"], request)
+
+    def geneve_add_del_tunnel2(self, request: Fields) -> Fields:
+        return self.add_tunnel("geneve", request["local_address"], request["remote_address"], request)
+
+    def add_tunnel(self, kind: str, own: object, peer: object, request: Fields) -> Fields:
+        if own == peer:
+            return {"retval": SAME_ENDS}
+        if not request["is_add"]:
+            return {"retval": NO_SUCH_ENTRY}
+        ends = (kind, own, peer, request["vni"])
+        if ends in self.tunnels:
+            return {"retval": TUNNEL_EXISTS}
+        number = sum(tunnel[0] == kind for tunnel in self.tunnels)
+        self.tunnels.append(ends)
+        is_l2 = request["decap_next_index"] == 0xFFFFFFFF and not request.get("is_l3", request.get("l3_mode"))
+        record(f"{kind} {own} {peer} vni {request['vni']} {'l2' if is_l2 else 'drop'}")
+        return {"sw_if_index": self.add_interface(f"{kind}_tunnel{number}", bytes(6), flags=3)}
+
+    def add_interface(self, name: str, mac: bytes, *, super_index: int | None = None, flags: int = 0) -> int:
+        index = len(self.names)
+        self.names.append(name)
+        self.macs.append(mac)
+        self.flags.append(flags)
+        self.supers.append(index if super_index is None else super_index)
+        return index
 
     def sw_interface_set_l2_xconnect(self, request: Fields) -> Fields:
         receives, sends = request["rx_sw_if_index"], request["tx_sw_if_index"]
@@ -324,9 +389,9 @@ class Vpp:
             exists = False
         if not exists:
             raise RefusalError("create host-interface: Invalid interface name")
-        self.names.append(f"host-{given[1]}")
-        self.macs.append(bytes.fromhex((given[2] or "02:fe:00:00:00:01").replace(":", "")))
-        self.flags.append(0)
+        self.add_interface(
+            f"host-{given[1]}", bytes.fromhex((given[2] or "02:fe:00:00:00:01").replace(":", ""))
+        )
         return f"host-{given[1]}\n"
 
     def add_route(self, rest: str) -> str:
@@ -481,7 +546,8 @@ class Session:
         elif name == "sockclnt_delete":
             self.send("sockclnt_delete_reply", request, {"response": 0})
         else:
-            replies = getattr(self.api.vpp, name)(request)
+            is_refused = name == os.environ.get("VPP_DOUBLE_REFUSES")
+            replies = {"retval": UNSPECIFIED} if is_refused else getattr(self.api.vpp, name)(request)
             for reply in replies if isinstance(replies, list) else [replies]:
                 self.send(self.api.services[name]["reply"], request, reply)
 

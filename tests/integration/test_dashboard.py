@@ -16,7 +16,7 @@ PHONE = {"width": 360, "height": 740}
 
 
 def name_of(path: str) -> str:
-    return path.strip("/").replace("/", "-") or "explore"
+    return path.strip("/").replace("/", "-") or "overview"
 
 
 @pytest.mark.parametrize("path", PATHS)

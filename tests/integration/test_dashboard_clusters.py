@@ -312,7 +312,7 @@ def test_clusters_fit_a_narrow_window(browser: Browser, found: Dashboard) -> Non
 def test_traces_of_a_cluster_are_explored(browser: Browser, found: Dashboard) -> None:
     with opened(browser, found, "/clusters") as page:
         page.get_by_role("link", name="Explore traces").first.click()
-        page.wait_for_url(lambda url: urlsplit(url).path == "/", wait_until="networkidle")
+        page.wait_for_url(lambda url: urlsplit(url).path == "/explore", wait_until="networkidle")
         save_picture(page, "clusters-explored")
 
         expect(page.locator("main")).to_contain_text("64b-1c-ethip4-ip4base")

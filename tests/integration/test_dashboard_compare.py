@@ -122,7 +122,7 @@ def test_row_leads_to_its_plots(browser: Browser, dashboard: Dashboard) -> None:
         page.get_by_role("link", name=TESTS[0]).click()
         expect(page.locator(".ratios")).to_contain_text(commit(RUNS - 1)[:12])
         page.get_by_role("link", name="Explore both").first.click()
-        page.wait_for_url(lambda url: urlsplit(url).path == "/")
+        page.wait_for_url(lambda url: urlsplit(url).path == "/explore")
         expect(page.locator("h1").first).to_be_visible()
 
 

@@ -28,7 +28,7 @@ from tests.integration.servers.dashboard import (
 )
 from tests.unit.dashboard.conftest import RUNS, add_run_with_latency, commit
 
-ALL_MRR = "/?q=metric=mrr"
+ALL_MRR = "/explore?q=metric=mrr"
 DRAWN = "#plot .main-svg"
 CLICKS = 3
 """How often a point is clicked: a browser without a free core may lose a click."""
@@ -111,16 +111,16 @@ def test_webgl_draws_the_same(browser: Browser, dashboard: Dashboard) -> None:
 
 
 def test_choosing_a_value_changes_address_plot_and_counts(page: Page) -> None:
-    page.goto("/")
+    page.goto("/explore")
     page.get_by_role("group", name="Parameters").get_by_label("mrr", exact=False).check()
 
     drawn(page, 3)
-    expect(page).to_have_url("/?testbed=2n-clx&q=metric%3Dmrr")
+    expect(page).to_have_url("/explore?testbed=2n-clx&q=metric%3Dmrr")
     expect(page.locator("table.lines tbody tr")).to_have_count(3)
 
 
 def test_the_address_restores_everything(page: Page) -> None:
-    page.goto("/?q=metric=mrr%26test=~64b&show=norm&changes=off")
+    page.goto("/explore?q=metric=mrr%26test=~64b&show=norm&changes=off")
     drawn(page, 2)
 
     expect(page.locator("#q")).to_have_value("test=~64b")
@@ -156,12 +156,12 @@ def test_keys_navigate(page: Page) -> None:
     page.goto(ALL_MRR)
     drawn(page, 3)
     page.keyboard.press("-")
-    expect(page).to_have_url("/?scale=1&q=metric%3Dmrr")
+    expect(page).to_have_url("/explore?scale=1&q=metric%3Dmrr")
     page.keyboard.press("-")
-    expect(page).to_have_url("/?scale=2&q=metric%3Dmrr")
+    expect(page).to_have_url("/explore?scale=2&q=metric%3Dmrr")
     page.keyboard.press("+")
 
-    expect(page).to_have_url("/?scale=1&q=metric%3Dmrr")
+    expect(page).to_have_url("/explore?scale=1&q=metric%3Dmrr")
 
 
 def test_drag_zooms_until_something_else_is_shown_or_a_button_shows_all(page: Page) -> None:
@@ -170,7 +170,7 @@ def test_drag_zooms_until_something_else_is_shown_or_a_button_shows_all(page: Pa
     expect(page.locator("#whole")).to_be_hidden()
     zoomed = zoom_in(page)
     page.locator("#show").select_option("norm")
-    expect(page).to_have_url(re.compile(r"/\?testbed=2n-clx&q=metric%3Dmrr&show=norm&x=[0-9.]+$"))
+    expect(page).to_have_url(re.compile(r"/explore\?testbed=2n-clx&q=metric%3Dmrr&show=norm&x=[0-9.]+$"))
     expect(page.locator("#plot .ytitle")).to_contain_text("standard deviations")
 
     # The time stays, and the heights are those of other values.
@@ -178,7 +178,7 @@ def test_drag_zooms_until_something_else_is_shown_or_a_button_shows_all(page: Pa
     assert ranges(page)[1] != zoomed[1]
     page.locator("#whole").click()
     expect(page.locator("#whole")).to_be_hidden()
-    expect(page).to_have_url("/?testbed=2n-clx&q=metric%3Dmrr&show=norm")
+    expect(page).to_have_url("/explore?testbed=2n-clx&q=metric%3Dmrr&show=norm")
 
 
 def test_what_is_seen_is_in_the_address(page: Page) -> None:
@@ -187,7 +187,7 @@ def test_what_is_seen_is_in_the_address(page: Page) -> None:
     steps = page.evaluate("history.length")
     zoomed = zoom_in(page)
 
-    expect(page).to_have_url(re.compile(r"/\?q=metric%3Dmrr&x=[0-9.]+&y=[0-9.]+\+Mpps$"))
+    expect(page).to_have_url(re.compile(r"/explore\?q=metric%3Dmrr&x=[0-9.]+&y=[0-9.]+\+Mpps$"))
     assert page.evaluate("history.length") == steps
     page.reload()
     drawn(page, 3)
@@ -209,12 +209,12 @@ def test_links_and_short_addresses_have_what_is_seen(browser: Browser, dashboard
         expect(page.locator("#panel-title")).to_be_visible()
         expect(page).to_have_url(re.compile(re.escape(f"&{seen}&at=")))
         page.keyboard.press("-")
-        expect(page).to_have_url(re.compile(r"/\?scale=1&q=metric%3Dmrr&at="))
+        expect(page).to_have_url(re.compile(r"/explore\?scale=1&q=metric%3Dmrr&at="))
         expect(page.locator("#whole")).to_be_hidden()
         page.goto(short)
         drawn(page, 3)
 
-        expect(page).to_have_url(f"/?q=metric%3Dmrr&{seen}")
+        expect(page).to_have_url(f"/explore?q=metric%3Dmrr&{seen}")
         assert ranges(page) == zoomed
 
 
@@ -226,7 +226,7 @@ def test_double_click_shows_all_although_the_address_had_less(page: Page) -> Non
     expect(page.locator("#whole")).to_be_visible()
     page.locator("#plot .nsewdrag").dblclick()
 
-    expect(page).to_have_url(re.compile(r"/\?q=metric(=|%3D)mrr$"))
+    expect(page).to_have_url(re.compile(r"/explore\?q=metric(=|%3D)mrr$"))
     expect(page.locator("#whole")).to_be_hidden()
     (first, last), (low, high) = ranges(page)
     assert first < 0
@@ -326,7 +326,7 @@ def test_formula_that_is_drawn_can_be_changed(page: Page) -> None:
 
 
 def test_imported_query_keeps_its_meaning(page: Page) -> None:
-    page.goto("/")
+    page.goto("/explore")
     page.get_by_text("Import from Skia Perf").click()
     page.locator("#queries").fill("metric=mrr&arch=!x86")
     page.locator("#queries").press("Enter")
@@ -429,11 +429,11 @@ def test_shortcut_and_short_address(browser: Browser, dashboard: Dashboard) -> N
         page.get_by_role("button", name="Short address").click()
         short = page.get_by_label("Saved as").input_value()
         page.get_by_role("button", name="Save as shortcut").click()
-        expect(page).to_have_url("/?shortcut=1")
+        expect(page).to_have_url("/explore?shortcut=1")
         drawn(page, 3)
         page.goto(short)
 
-        expect(page).to_have_url("/?q=metric%3Dmrr")
+        expect(page).to_have_url("/explore?q=metric%3Dmrr")
 
 
 def test_table_is_sorted_by_its_heads(page: Page) -> None:
@@ -449,7 +449,7 @@ def test_table_is_sorted_by_its_heads(page: Page) -> None:
 
 
 def test_without_scripts_the_form_chooses(browser: Browser, dashboard: Dashboard) -> None:
-    with opened(browser, dashboard, "/", java_script_enabled=False) as page:
+    with opened(browser, dashboard, "/explore", java_script_enabled=False) as page:
         page.get_by_label("mrr", exact=False).check()
         page.get_by_role("button", name="Show", exact=True).click()
 
@@ -473,7 +473,7 @@ def test_spread_and_panel_are_accessible(browser: Browser, dashboard: Dashboard)
 def test_percentile_curves_of_latency_are_drawn_and_accessible(browser: Browser, tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.sqlite") as store:
         key = add_run_with_latency(store)[-1]
-    with Dashboard(tmp_path) as dashboard, opened(browser, dashboard, "/") as page:
+    with Dashboard(tmp_path) as dashboard, opened(browser, dashboard, "/explore") as page:
         page.locator(f'tr[data-line="{format_key(key)}"] button.link').click()
         graph = page.get_by_role("region", name="Graph: Latency")
 
@@ -492,7 +492,7 @@ def test_curves_of_latency_scroll_in_a_narrow_window(browser: Browser, tmp_path:
     narrow = {"viewport": {"width": 360, "height": 800}}
     with (
         Dashboard(tmp_path) as dashboard,
-        opened(browser, dashboard, f"/?at=0&of={quote(key)}", **narrow) as page,
+        opened(browser, dashboard, f"/explore?at=0&of={quote(key)}", **narrow) as page,
     ):
         expect(page.get_by_role("img", name="Percentile curves")).to_be_visible()
 

@@ -218,7 +218,7 @@ def test_item_leads_on(browser: Browser, triaging: Dashboard) -> None:
         expect(page.get_by_role("heading", name="Find the commit")).to_be_visible()
         expect(page.get_by_text("bisecttest-3n-icx")).to_be_visible()
         page.get_by_role("link", name="Explore these traces").click()
-        page.wait_for_url(lambda url: "/?testbed=3n-icx" in url)
+        page.wait_for_url(lambda url: "/explore?testbed=3n-icx" in url)
 
 
 def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard) -> None:

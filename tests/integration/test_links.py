@@ -76,6 +76,7 @@ def test_every_frame_of_each_link_comes_back(
     (1, {"forwarding": "ip4", "routes": "100"}, ONE),
     (1, {"forwarding": "ip6", "acl_rules": "20"}, ONE),
     (1, {"forwarding": "l2xc"}, ONE),
+    (1, {"forwarding": "l2xc", "tunnel": "vxlan"}, ONE),
     (4, {"forwarding": "ip4", "routes": "1000"}, FOUR),
     (4, {"forwarding": "ip6", "routes": "1000"}, FOUR),
     (4, {"forwarding": "l2", "forward_percent": "0"}, (0, 500, 0, 500)),
@@ -94,11 +95,13 @@ def test_kernel_forwards_every_frame_of_each_link(
 @pytest.mark.parametrize(("count", "options", "each"), [
     (1, {"forwarding": "ip4"}, ONE),
     (1, {"forwarding": "l2xc"}, ONE),
+    (1, {"forwarding": "l2xc", "tunnel": "vxlan"}, ONE),
     (4, {"forwarding": "ip4"}, FOUR),
     (4, {"forwarding": "l2"}, FOUR),
     (4, {"forwarding": "l2", "vlan": "7"}, FOUR),
     (4, {"forwarding": "l2xc"}, FOUR),
     (4, {"forwarding": "ip6", "routes": "1000"}, FOUR),
+    (4, {"forwarding": "l2", "tunnel": "geneve"}, FOUR),
 ])  # fmt: skip
 def test_other_devices_forward_every_frame_of_each_link(
     measure: Measure, name: str, count: int, options: dict[str, str], each: tuple[int, ...]

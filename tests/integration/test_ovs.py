@@ -90,6 +90,10 @@ def test_every_frame_comes_back_once_at_a_low_rate(
     ("64B", {"forwarding": "ip4", "vlan": "100", "acl_rules": "20"}),
     ("1518B", {"forwarding": "l2", "vlan": "100"}),
     ("64B", {"forwarding": "l2xc", "vlan": "4094", "flow_count": "1000"}),
+    ("114B", {"forwarding": "l2", "tunnel": "vxlan", "acl_rules": "20"}),
+    ("1518B", {"forwarding": "l2xc", "tunnel": "vxlan", "flow_count": "5000"}),
+    ("1518B", {"forwarding": "l2", "tunnel": "geneve", "vlan": "7"}),
+    ("114B", {"forwarding": "l2xc", "tunnel": "geneve"}),
 ])  # fmt: skip
 def test_only_the_traffic_of_the_test_is_forwarded(
     testbed: Testbed, frame: str, options: dict[str, str]
@@ -101,9 +105,35 @@ def test_only_the_traffic_of_the_test_is_forwarded(
 
     assert 1000 == generator.count(10_000, 0.1).received
 
-    if options.keys() & {"vlan"} or options["forwarding"] == "ip6":
+    if options.keys() & {"vlan", "tunnel"} or options["forwarding"] == "ip6":
         generator.use(TrafficProfile.parse("128B", {"forwarding": "ip4", "vlan": "9"}))
         assert 0 == generator.count(10_000, 0.1).received
+
+
+@pytest.mark.parametrize(("prepared", "sent"), [("vxlan", "geneve"), ("geneve", "vxlan"), ("vxlan", "none")])
+def test_tunnel_of_another_kind_is_not_ended(testbed: Testbed, prepared: str, sent: str) -> None:
+    generator = cast(EmbeddedGenerator, testbed.generator)
+    testbed.start_device({"forwarding": "l2", "tunnel": prepared})
+    testbed.use("128B")
+    assert 1000 == generator.count(10_000, 0.1).received
+
+    generator.use(TrafficProfile.parse("128B", {"forwarding": "l2", "tunnel": sent}))
+
+    assert 0 == generator.count(10_000, 0.1).received
+
+
+def test_bridges_with_addresses_send_no_frames_of_their_own(wiring: VethPairs) -> None:
+    """Linux looks for routers behind the interfaces of the bridges within two seconds."""
+    run(wiring.at_device(["sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/default/disable_ipv6"]))
+    device = OvsDevice(wiring, Node())
+    device.start({"forwarding": "l2", "tunnel": "vxlan"})
+    before = run(wiring.at_generator(["cat", "/proc/net/dev"]))
+
+    time.sleep(3)
+
+    after = run(wiring.at_generator(["cat", "/proc/net/dev"]))
+    device.stop()
+    assert before == after
 
 
 def test_counters_of_rules_and_threads_agree_with_the_trials(
@@ -280,14 +310,15 @@ def test_core_that_does_not_exist_is_an_error(wiring: VethPairs, monkeypatch: py
     assert set() == leftovers(wiring)
 
 
-def test_stopped_switch_leaves_nothing(wiring: VethPairs) -> None:
+@pytest.mark.parametrize("options", [{"acl_rules": "10"}, {"forwarding": "l2", "tunnel": "geneve"}])
+def test_stopped_switch_leaves_nothing(wiring: VethPairs, options: dict[str, str]) -> None:
     device = OvsDevice(wiring, Node())
-    device.start({"acl_rules": "10"})
+    device.start(options)
     during = leftovers(wiring)
     device.stop()
     device.stop()
 
-    assert {"folder", "process", "XDP program"} == during
+    assert {"folder", "process", "XDP program", "bridge"} == during
     assert set() == leftovers(wiring)
 
 
@@ -336,7 +367,7 @@ def test_switch_ends_with_its_job(wiring: VethPairs, number: signal.Signals) -> 
     job.communicate()
 
     assert "started\n" == started
-    assert {"folder", "process", "XDP program"} == during
+    assert {"folder", "process", "XDP program", "bridge"} == during
     wait_until(lambda: not leftovers(wiring))
 
 
@@ -353,8 +384,12 @@ def leftovers(wiring: VethPairs) -> set[str]:
     found = set()
     if list(FOLDERS.glob(f"ovs-{''.join(filter(str.isdigit, network))}")):
         found.add("folder")
-    if "prog/xdp" in run(wiring.at_device(["ip", "-details", "link", "show"])):
-        found.add("XDP program")
+    interfaces = run(wiring.at_device(["ip", "-details", "link", "show"]))
+    found |= {
+        kind
+        for kind, word in {"XDP program": "prog/xdp", "bridge": "perftrend"}.items()
+        if word in interfaces
+    }
     for path in Path("/proc").glob("[0-9]*"):
         try:
             is_switch = (path / "comm").read_text().startswith("ovs")

@@ -227,7 +227,7 @@ def test_long_address_and_redirect_to_it_are_passed_on(
 
     with proxied() as proxy:
         status, headers, _ = proxy.get(f"/s/{key}")
-        assert (302, f"/?{query}") == (status, headers["Location"])
+        assert (302, f"/explore?{query}") == (status, headers["Location"])
         # It has more conditions than Explore accepts, which the page of the dashboard says.
         assert b"<title>Explore" in proxy.get(headers["Location"])[2]
 

@@ -83,14 +83,14 @@ def device(wiring: VethPairs) -> Iterator[VppDevice]:
 @pytest.fixture
 def measure(
     wiring: VethPairs, device: VppDevice, require_quiet: Callable[[str], None]
-) -> Iterator[Callable[[str], Trial]]:
+) -> Iterator[Callable[[dict[str, str]], Trial]]:
     """Give a function that makes a trial at a low rate."""
     generator = EmbeddedGenerator(wiring, Node(cpu=two_cores()[0]), {})
     generator.open()
     processes = [*generator.busy_processes()]
 
-    def trial(forwarding: str) -> Trial:
-        generator.use(TrafficProfile.parse("64B", {"forwarding": forwarding}))
+    def trial(options: dict[str, str]) -> Trial:
+        generator.use(TrafficProfile.parse("128B", options))
         trials = TrustedTrials(generator, lambda: [*processes, *device.busy_processes()], attempts=5)
         found = trials.measure(10_000, 0.5)
         require_quiet(interference(found.invalid))
@@ -131,14 +131,18 @@ class TestRealVpp:
             ({"forwarding": "ip4", "routes": "200000", "acl_rules": "50"}, "acl-plugin-in-ip4-fa"),
             ({"forwarding": "l2"}, "l2-fwd"),
             ({"forwarding": "l2xc"}, "l2-output"),
+            ({"forwarding": "ip6", "vlan": "100"}, "ip6-lookup"),
+            ({"forwarding": "l2", "vlan": "100"}, "l2-fwd"),
+            ({"forwarding": "l2", "tunnel": "vxlan"}, "vxlan4-input"),
+            ({"forwarding": "l2xc", "tunnel": "geneve", "vlan": "7"}, "geneve4-input"),
         ],
     )
     def test_every_frame_comes_back_once_at_a_low_rate(
-        self, start: Start, measure: Callable[[str], Trial], options: dict[str, str], node: str
+        self, start: Start, measure: Callable[[dict[str, str]], Trial], options: dict[str, str], node: str
     ) -> None:
         device = start(**options)
 
-        trial = measure(options["forwarding"])
+        trial = measure(options)
 
         assert (5000, 5000, "") == (trial.sent, trial.received, trial.invalid)
         counters = device.counters()

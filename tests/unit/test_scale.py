@@ -26,10 +26,13 @@ def test_value_lies_between_its_neighbours() -> None:
         (12.21, 12.44, ["12.25", "12.30", "12.35", "12.40"]),
         (0.0, 88.0, ["0", "20", "40", "60", "80"]),
         (0.0, 1300.0, ["0", "500", "1000"]),
+        (9.11, 9.17, ["9.12", "9.14", "9.16"]),
+        (-2e-8, 2e-8, ["-2e-8", "-1e-8", "0", "1e-8", "2e-8"]),
+        (1e12, 1.00002e12, ["1.000000e+12", "1.000005e+12", "1.000010e+12", "1.000015e+12", "1.000020e+12"]),
     ],
 )
 def test_ticks_are_round(low: float, high: float, expected: list[str]) -> None:
-    assert expected == [f"{value:.{decimals}f}" for value, decimals in ticks(low, high, 6)]
+    assert expected == [tick.text for tick in ticks(low, high, 6)]
 
 
 @example(0.0, SMALLEST, 9)
@@ -38,11 +41,23 @@ def test_ticks_are_round(low: float, high: float, expected: list[str]) -> None:
 def test_ticks_are_within_and_not_too_many(one: float, other: float, most: int) -> None:
     low, high = min(one, other), max(one, other)
 
-    found = [value for value, _ in ticks(low, high, most)]
+    found = [tick.value for tick in ticks(low, high, most)]
 
     slack = 1e-6 * high - 1e-6 * low
     assert len(found) <= most
     assert all(low - slack <= value <= high + slack for value in found)
+
+
+@example(1.0, 1.0000000000000002, 7)
+@example(9.1, 9.2, 5)
+@example(-LARGEST, LARGEST, 9)
+@example(0.0, SMALLEST, 9)
+@given(finite, finite, st.integers(2, 12))
+def test_ticks_have_different_short_texts(one: float, other: float, most: int) -> None:
+    texts = [tick.text for tick in ticks(min(one, other), max(one, other), most)]
+
+    assert len(texts) == len(set(texts))
+    assert all(len(text) <= 25 for text in texts)
 
 
 def test_ends_that_are_equal_have_no_ticks() -> None:

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.text import excerpt, format_count, line, natural_key, percent, plain, share, span, value
+from perftrend.text import (
+    excerpt,
+    format_count,
+    line,
+    natural_key,
+    percent,
+    plain,
+    relative_change,
+    share,
+    span,
+    value,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +47,20 @@ def test_value_can_be_read_back_to_its_last_digit(number: float) -> None:
 
     assert math.isclose(float(text), number, rel_tol=5.1e-4)
     assert not text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (-0.0004, "unchanged"),
+        (0.0, "unchanged"),
+        (0.0006, "+0.1 %"),
+        (2.569, "+256.9 %"),
+        (math.nan, "\N{EN DASH}"),
+    ],
+)
+def test_change_that_rounds_to_zero_is_unchanged(ratio: float, text: str) -> None:
+    assert text == relative_change(ratio)
 
 
 def test_change_that_rounds_to_nothing_has_no_sign() -> None:

@@ -339,12 +339,21 @@ def _format_amount(value: float, unit: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
-def _compare(value: float, reference: float) -> str:
-    """Return the position of a value, ``4.2 % below``, ``above``, ``as``; the reference follows it."""
+def _compare(value: float, reference: float, *, is_step: bool = False) -> str:
+    """Return the position of a value, such as ``4.2 % below``; the reference follows it.
+
+    :param is_step: whether a small difference is a change; otherwise it is ``unchanged from`` the reference.
+    """
     if value == reference:
-        return "exactly at"
+        return "unchanged from"
     side = "above" if value > reference else "below"
-    return f"{abs((value - reference) / reference):.1%} {side}".replace("%", " %") if reference else side
+    if not reference:
+        return side
+    size = 100 * abs((value - reference) / reference)
+    text = f"{size:.1f}"
+    if text != "0.0":
+        return f"{text} % {side}"
+    return f"{size:.2g} % {side}" if is_step else "unchanged from"
 
 
 def _describe_position(series: Series, found: Findings) -> str:
@@ -366,7 +375,7 @@ def _describe_step(series: Series, found: Findings, *, doubt: str = "") -> str:
         name = series.runs[after.start].name
         since = f", since {name}" if doubt else f", found late: since {name}"
     return (
-        f"{_compare(after.mean, before.mean)} the trend of the "
+        f"{_compare(after.mean, before.mean, is_step=True)} the trend of the "
         f"{_runs(sample_count(before, found.values))} before ({_format_amount(before.mean, series.unit)})"
         f"{since}{doubt}"
     )
@@ -378,10 +387,10 @@ def _describe_sighting(series: Series, found: Findings, seen: SuspectedChange) -
     count = int(np.count_nonzero(np.isfinite(series.samples[since : seen.position])))
     name = series.runs[seen.position].name
     newest = seen.position == series.samples.size - 1
+    drift = "a slow drift, " if seen.shape is ChangeShape.DRIFT else ""
     return (
-        f"{'a slow drift, ' if seen.shape is ChangeShape.DRIFT else ''}{_compare(seen.after, seen.before)} "
-        f"the average of the {_runs(count)} before ({_format_amount(seen.before, series.unit)})"
-        f"{'' if newest else f', since {name}'}"
+        f"{drift}{_compare(seen.after, seen.before, is_step=True)} the average of the {_runs(count)} before "
+        f"({_format_amount(seen.before, series.unit)}){'' if newest else f', since {name}'}"
     )
 
 

@@ -12,19 +12,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from perftrend import console, errors
-from perftrend.bisect import CommitRange, OutcomeKind, runner
+from perftrend.bisect import CommitRange, MeasureStep, OutcomeKind, runner
 from perftrend.bisect.runner import open_plan
 from perftrend.builds import example
 from perftrend.cli import options
 from perftrend.clients.git import Repository
-from perftrend.errors import UsageError
-from perftrend.execution import request_validation, revisions, scope
+from perftrend.errors import BuildError, UsageError
+from perftrend.execution import job_record, request_validation, revisions, scope
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.measure import specification
+from perftrend.model import BuildMeasurement
 from perftrend.report import gerrit_post
-from perftrend.report.bisect import BisectReport, NamedCommit, show_step
-from perftrend.report.bisect.reporter import Reporter, command, partial_outcome
+from perftrend.report.bisect import BisectReport, NamedCommit, show_step, step
+from perftrend.report.bisect.reporter import Reporter, command, partial_outcome, result_of
 from perftrend.report.mails import job_mails
 from perftrend.settings import Settings
 from perftrend.text import format_count
@@ -115,7 +116,9 @@ def _with_request(settings: Settings, job_request: JobRequest, given: Mapping[st
     if settings.bisect.old is None:
         requested["bisect.old"] = job_request.trigger.old
     if settings.bisect.new is None and settings.bisect.change is None:
-        requested["bisect.change"] = job_request.change
+        # A request of the dashboard is on no change: its revision is the newer commit.
+        end = "bisect.change" if job_request.change else "bisect.new"
+        requested[end] = job_request.change or job_request.revision or None
     return request_validation.apply_overrides(settings, requested)
 
 
@@ -148,6 +151,12 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
         settings, wanted.change, job_request.patch_set if job_request and is_its_own else None
     )
     job = os.environ.get("JOB_NAME") or f"perftrend-bisect-{settings.testbed}"
+
+    def show(event: MeasureStep | BuildMeasurement | BuildError, number: int) -> None:
+        show_step(event, number)
+        if isinstance(event, MeasureStep):
+            job_record.record_progress(job_request, settings, step(event, number))
+
     with (
         gerrit_post.failure_posted(
             settings, reviewed, job=job, is_cancelled=lambda: is_cancelled(job_request, settings)
@@ -171,13 +180,14 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             reporter.begin(extent)
             try:
                 with full_one_named(settings):
-                    outcome = runner.search(plan, product, show_step)
+                    outcome = runner.search(plan, product, show)
             except (KeyboardInterrupt, errors.PerftrendError, OSError) as error:
                 if plan.state.measured or isinstance(error, KeyboardInterrupt):
                     reporter.publish(reporter.report(partial_outcome(plan, error)))
                 raise
             bisect_report = reporter.report(outcome)
             code = reporter.publish(bisect_report)
+            job_record.record_result(job_request, settings, result_of(bisect_report))
             if code == errors.EXIT_PASS and outcome.kind is not OutcomeKind.UNDECIDED:
                 # Otherwise, the same command posts the report again, or resumes an undecided search.
                 plan.close()

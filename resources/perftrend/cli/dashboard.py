@@ -14,6 +14,7 @@ from perftrend.dashboard import WORKS, AppContext, make_app, server, warm_up
 from perftrend.dashboard.auth import Role, notices
 from perftrend.dashboard.auth.roles import OPERATOR
 from perftrend.dashboard.auth.tokens import check, new_token
+from perftrend.dashboard.background import Work
 from perftrend.dashboard.server import log_to
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -84,7 +85,7 @@ def serve(settings: Settings, *, example: bool = False) -> None:
         # Users decide when to migrate a store; starting a dashboard does not.
         store = stack.enter_context(Store.open(settings.store, migrate=False))
         site = AppContext.of(settings, store)
-        app = make_app(site, works=WORKS)
+        app = make_app(site, works=(*WORKS, *(_example_works() if example else ())))
         for notice in notices(chosen):
             console.warn(notice)
         try:
@@ -103,6 +104,12 @@ def create_token(settings: Settings, name: str, role: Role, *, days: int) -> str
     """
     with Store.open(settings.store, migrate=False) as store:
         return new_token(store.tokens, name=name, role=role, owner=OPERATOR, days=days)[1]
+
+
+def _example_works() -> tuple[Work, ...]:
+    from perftrend.cli import example_store  # noqa: PLC0415 - the simulation takes long to import
+
+    return (example_store.judge_in_background,)
 
 
 def _make_example(place: str) -> None:

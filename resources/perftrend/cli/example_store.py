@@ -11,23 +11,31 @@ import hashlib
 import math
 import re
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import product
+from itertools import chain, product, zip_longest
 from pathlib import Path
 
 import numpy as np
 
+from perftrend.analysis import evaluate_all
 from perftrend.bisect.simulator import SimulatedNoise
+from perftrend.dashboard import AppContext
+from perftrend.dashboard.background import run_in_background
 from perftrend.errors import UsageError
 from perftrend.listener.supervisor import lock_folder
-from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
+from perftrend.model import Better, Result, Run, Samples, Status, TraceKey, Verdict
+from perftrend.report.run_judgement import criteria_of
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
+from perftrend.store.run_verdicts import RunVerdict
 
 DAYS = 365
+JUDGED_RUNS = 14
+"""Number of the newest runs of each testbed that are analysed."""
 SEED = 1
 LINK_PPS = {"64B": 148.8e6, "78B": 127.6e6, "IMIX": 33.4e6, "1518B": 8.13e6}
 """Packet rate of one direction of a 100 Gb/s link; trials send in both."""
@@ -173,6 +181,32 @@ def fill(path: str | Path, *, until: date | None = None, seed: int = SEED) -> No
             place.hardlink_to(made)
         except FileExistsError:
             raise _exists_error(place) from None
+
+
+def judge_in_background(site: AppContext) -> AbstractContextManager[None]:
+    """Analyse the newest runs of an example while the dashboard serves it, as the job of each run would."""
+    return run_in_background(site, judge_newest_runs)
+
+
+def judge_newest_runs(site: AppContext, ending: threading.Event) -> None:
+    """Store the verdicts of the newest runs that have none, the newest runs of all testbeds first."""
+    newest = [
+        site.store.verdicts.newest(testbed, last=JUDGED_RUNS) for testbed in site.store.tiles.testbeds()
+    ]
+    for run, verdict in chain.from_iterable(zip_longest(*newest, fillvalue=(None, None))):
+        if run is not None and verdict is None and not ending.is_set():
+            _judge(site, run, ending)
+
+
+def _judge(site: AppContext, run: Run, ending: threading.Event) -> None:
+    chosen, give_way = site.settings.analysis, site.traffic.give_way_callback()
+    verdicts: list[Verdict] = []
+    for one in site.store.series(run.testbed, last=chosen.history, until=run):
+        if ending.is_set():
+            return
+        give_way()
+        verdicts += evaluate_all([one], run=run, criteria=criteria_of(chosen))
+    site.store.verdicts.save(run, RunVerdict.of(verdicts, judged=run.finished))
 
 
 @contextmanager

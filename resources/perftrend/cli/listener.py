@@ -1,4 +1,4 @@
-"""Read comments in Gerrit, start the jobs that they request, and reply to them."""
+"""Start the jobs that comments in Gerrit and the dashboard request, and reply to the comments."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
-from perftrend import builds, console, errors
+from perftrend import console, errors
 from perftrend.cli import options
 from perftrend.clients import gerrit, jenkins
-from perftrend.execution import estimate, permissions, request_validation
+from perftrend.execution import permissions
 from perftrend.execution.job_request import Grammar
-from perftrend.execution.request_validation import RequestPlan
-from perftrend.execution.selection import SUITES
+from perftrend.execution.request_planning import plan_request
 from perftrend.listener import health
 from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Metrics
 from perftrend.listener.jenkins_runner import JenkinsRunner
-from perftrend.listener.request_processor import Planner, RequestProcessor
+from perftrend.listener.request_processor import RequestProcessor
 from perftrend.listener.runner import LocalRunner, Runner
 from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
 from perftrend.store.connection import redact_password
-from perftrend.store.requests import Request, Requests
-from perftrend.trigger import Trigger
+from perftrend.store.requests import Requests
 
 LOG = logging.getLogger("perftrend.listener")
 
@@ -85,8 +83,9 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
     :raises PerftrendError: if settings cannot be used, or the address is in use.
     """
     metrics, wakes, grammar = Metrics(), Wakes(), Grammar.of(settings)
-    client = gerrit.connect(settings.gerrit)
-    permissions.require_groups(settings.gerrit.groups)
+    client = gerrit.connect(settings.gerrit) if settings.gerrit.url else None
+    if client:
+        permissions.require_groups(settings.gerrit.groups)
     runs_jobs = jenkins.connect(settings.jenkins) if settings.listener.runner == "jenkins" else None
     projects = settings.listener.projects
     with ExitStack() as stack:
@@ -105,67 +104,30 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
         )
         stack.callback(runner.close)
         processor = RequestProcessor(
-            client, store.requests, runner, grammar, settings.gerrit, planner(settings), metrics
+            client, store.requests, runner, grammar, settings.gerrit, partial(plan_request, settings), metrics
         )
-        poller = CommentPoller(
-            client, store.requests, grammar, projects=projects,
-            look_back=timedelta(seconds=settings.listener.lookback_s), metrics=metrics,
-        )  # fmt: skip
-        watch = None if given.once else EventReceiver(client.listen, wakes, projects=projects or None)
+        poller = watch = None
+        if client:
+            look_back = timedelta(seconds=settings.listener.lookback_s)
+            poller = CommentPoller(
+                client, store.requests, grammar, projects=projects, look_back=look_back, metrics=metrics
+            )
+            watch = None if given.once else EventReceiver(client.listen, wakes, projects=projects or None)
         service = ListenerService(
-            client, poller, processor, wakes=wakes, watch=watch, metrics=metrics,
-            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s,
-            leadership=leadership,
+            processor, poller=poller, wakes=wakes, watch=watch, metrics=metrics,
+            groups=settings.gerrit.groups, poll_s=settings.listener.poll_s, leadership=leadership,
         )  # fmt: skip
-        if watch:
+        if not given.once:
             address = stack.enter_context(
                 health.serve(settings.listener.address, health=service.health, metrics=service.metrics)
             )
             # Print this before any message of the connection, which may fail at once.
-            LOG.info("listening to %s; health at http://%s/healthz", client.url, address)
+            source = client.url if client else "requests of the dashboard only, since gerrit.url is not set"
+            LOG.info("listening to %s; health at http://%s/healthz", source, address)
+        if watch:
             watch.start()
             stack.callback(watch.stop)
         yield service
-
-
-def planner(settings: Settings) -> Planner:
-    """Return a function that plans what a request measures."""
-
-    def planned(request: Request, trigger: Trigger) -> RequestPlan:
-        job_settings = settings.model_copy(update={"testbed": trigger.testbed})
-        measurement = _measurement(
-            job_settings.for_builds if trigger.job in estimate.BUILDING else job_settings, trigger
-        )
-        if trigger.old is not None and job_settings.project.profile is not None:
-            _check_hash(job_settings, request, trigger)
-        return measurement
-
-    return planned
-
-
-def _measurement(settings: Settings, trigger: Trigger) -> RequestPlan:
-    """Return what is measured, and how long that takes.
-
-    :raises UnfitError: if the requested measurement is impossible.
-    """
-    project = settings.project
-    if trigger.job in estimate.BUILDING and project.profile is not None:
-        profile = builds.load(project.profile, project.profiles, project.parameters)
-        if profile.measure is not None:
-            return request_validation.COMMAND_PLAN
-    return request_validation.plan(trigger, settings, suites=SUITES)
-
-
-def _check_hash(settings: Settings, request: Request, trigger: Trigger) -> None:
-    """Check that a bisection can begin at the older commit.
-
-    :raises UnfitError: if it cannot.
-    :raises ServiceError: if the repository cannot be fetched from.
-    """
-    url = settings.project.repository or f"{settings.gerrit.url}/{quote(request.project)}"
-    with builds.open_builds(settings.project.model_copy(update={"repository": url})) as product:
-        product.repository.fetch(request.ref)
-        request_validation.check_hash(trigger, request.revision, product.repository)
 
 
 def _local(given: argparse.Namespace, settings: Settings, requests: Requests) -> Runner:

@@ -12,8 +12,9 @@ from perftrend import COMMAND, console, errors
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
-from perftrend.execution import admission, build_measurement, revisions, scope
+from perftrend.execution import admission, build_measurement, job_record, revisions, scope
 from perftrend.execution.build_measurement import read_deviations
+from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import JobRequest, read_request
 from perftrend.execution.revisions import ReviewedPatch, Revisions
 from perftrend.execution.scope import JobScope
@@ -68,6 +69,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             change = settings.perftest.change or job_request.change
             requested = {**job_request.overrides, "perftest.change": change, **by_hand}
             settings = Settings.load(given.settings, overrides=requested)
+            if not change:
+                # A request of the dashboard is on no change: its revision is compared with its parent.
+                given.new = given.new or job_request.revision or None
         with job_mails.report_failure(settings):
             outcome.exit_code = perftest(given, settings, job_request)
     return outcome.exit_code
@@ -130,6 +134,8 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     code = gerrit_post.post(
         settings, reviewed, job=job, text=report.message(perftest_report), vote=verdict.vote
     )
+    result = JobResult(report.sentence(perftest_report), link=gerrit_post.link())
+    job_record.record_result(job_request, settings, result)
     print(f"report: {report.write(settings.report, perftest_report)}", flush=True)
     console.print_verdict(report.sentence(perftest_report))
     return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code or stored
@@ -232,6 +238,7 @@ def _report(
         archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
         notices=notices,
         ended=ended,
+        settings=plan.settings,
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
 from perftrend.dashboard.formats import plain
+from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
@@ -322,4 +323,4 @@ def _around(site: AppContext, testbed: str, column: int) -> str:
     table = site.catalog.table()
     if len(table) <= _AVERAGED:
         query |= {"show": "ave"} | ({"by": "metric"} if "metric" in table.parameters else {})
-    return f"/?{urlencode(query)}"
+    return f"{EXPLORE}?{urlencode(query)}"

@@ -17,7 +17,7 @@ from typing_extensions import override
 import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
-from perftrend.dashboard import health, openapi, queue, runs, static
+from perftrend.dashboard import health, job_requests, openapi, overview, queue, runs, static
 from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
@@ -45,6 +45,7 @@ from perftrend.store.connection import patience
 ROUTERS: tuple[APIRouter, ...] = (
     static.router,
     health.router,
+    overview.router,
     explore.router,
     shortcuts.router,
     triage.router,
@@ -54,6 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     annotating.router,
     runs.router,
     queue.router,
+    job_requests.router,
     ingestions.router,
     users.router,
     session_routes.router,

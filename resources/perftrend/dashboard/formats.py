@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from perftrend import text
 from perftrend.text import NOTHING, plain
 
+_DAYS_FROM_HOURS = 36
 _MINUS = "\N{MINUS SIGN}"
 _FORMULA = re.compile(r"[\s\x00\ufeff'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20|%]|[\t\r\n]")
 
@@ -46,6 +47,14 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min"
 
 
+def span(seconds: float) -> str:
+    """Format the time between two moments in days or hours: ``3 days``, ``5 hours``."""
+    hours = max(1, round(seconds / 3600))
+    if hours < _DAYS_FROM_HOURS:
+        return text.format_count(hours, "hour")
+    return text.format_count(round(hours / 24), "day")
+
+
 def commit(revision: str) -> str | Markup:
     """Format a commit as the first 12 characters of its hash."""
     if not revision:
@@ -77,6 +86,7 @@ __all__ = [
     "moment",
     "percent",
     "plain",
+    "span",
     "value",
 ]
 
@@ -85,6 +95,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "percent": percent,
     "moment": moment,
     "duration": duration,
+    "span": span,
     "commit": commit,
     "archive": archive,
     "plain": plain,

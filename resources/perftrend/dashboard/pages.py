@@ -25,8 +25,9 @@ from perftrend.dashboard.auth import current_user
 from perftrend.dashboard.response_cache.cache_key import form_token
 
 NAVIGATION: Mapping[str, str] = {
-    "/": "Explore",
+    "/": "Overview",
     "/triage": "Triage",
+    "/explore": "Explore",
     "/clusters": "Clusters",
     "/compare": "Compare",
     "/annotations": "Annotations",

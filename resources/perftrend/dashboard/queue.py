@@ -99,7 +99,7 @@ def queue(
     mondays = _mondays(now, weeks)
     model = JobQueue(
         now=now,
-        testbeds=_testbeds(found[:MOST_JOBS], now, site.settings),
+        testbeds=testbed_queues(found[:MOST_JOBS], now, site.settings),
         is_complete=len(found) <= MOST_JOBS,
         weeks=mondays,
         people=_people(site.store.requests, mondays),
@@ -130,7 +130,8 @@ def estimated_starts(
     return starts
 
 
-def _testbeds(found: Iterable[JobRequest], now: datetime, settings: Settings) -> list[TestbedQueue]:
+def testbed_queues(found: Iterable[JobRequest], now: datetime, settings: Settings) -> list[TestbedQueue]:
+    """Return the running and waiting jobs of each testbed, sorted by its name."""
     in_order = sorted(found, key=lambda each: each.testbed)
     return [
         _testbed(testbed, list(jobs), now, settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
@@ -15,8 +15,10 @@ from perftrend.dashboard.auth import TestbedEditor, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.model import Run
+from perftrend.model import Outcome, Run
+from perftrend.report.texts import WORST_FIRST, describe_outcomes
 from perftrend.store.invalidations import Invalidation
+from perftrend.store.run_verdicts import JudgedRun, RunVerdict
 from perftrend.store.tiles import revision_of
 
 router = APIRouter()
@@ -45,6 +47,30 @@ class InvalidationEntry(BaseModel):
         )
 
 
+class VerdictEntry(BaseModel):
+    """What the analysis of a run found."""
+
+    outcomes: dict[str, int]
+    """Number of results by outcome, such as ``{"normal": 40, "regression": 1}``."""
+    worst: Outcome
+    """The outcome that counts most; a regression before a failed test."""
+    sentence: str
+    """The numbers as text: ``1 regression, 40 normal``."""
+    suspected: int
+    """Number of results whose trend may have changed; the next runs decide."""
+
+    @classmethod
+    def of(cls, verdict: RunVerdict) -> VerdictEntry:
+        """Return the view of a verdict."""
+        found = {outcome: number for outcome, number in verdict.outcomes.items() if number}
+        return cls(
+            outcomes={outcome.value: number for outcome, number in found.items()},
+            worst=min(found, key=WORST_FIRST.index, default=Outcome.MISSING),
+            sentence=describe_outcomes(found) or "no test was analysed",
+            suspected=verdict.suspected,
+        )
+
+
 class RunEntry(BaseModel):
     """A run."""
 
@@ -52,6 +78,8 @@ class RunEntry(BaseModel):
     build: int
     started: datetime
     finished: datetime
+    verdict: VerdictEntry | None
+    """Null: the run was not analysed, or by a job with another store."""
     revision: str
     """The commit of the product; empty: unknown."""
     simulated: bool
@@ -65,7 +93,7 @@ class RunEntry(BaseModel):
     invalidations: list[InvalidationEntry]
     """Marks as invalid, oldest first."""
     links: dict[str, str]
-    """The known ones of the links ``build``, ``report``, ``log`` and ``archive``."""
+    """The known ones of the links ``build``, ``report``, ``log``, ``archive`` and ``commit``."""
 
 
 class TestbedRuns(BaseModel):
@@ -155,29 +183,39 @@ def _find_run(site: AppContext, selected: Selection) -> Run:
 def _answer(request: Request, site: AppContext, run: Run) -> Response:
     replaced = run in site.store.find_replaced(run.testbed)
     marks = site.store.invalidations.of_testbed(run.testbed)
-    return done(request, "/runs", _entry(site, run, marks, replaced=replaced))
-
-
-def _testbed(site: AppContext, testbed: str, last: int) -> TestbedRuns:
-    replaced = site.store.find_replaced(testbed)
-    newest = site.store.runs(testbed, last=last)[::-1]
-    marks = site.store.invalidations.of_testbed(testbed)
-    return TestbedRuns(
-        testbed=testbed, runs=[_entry(site, run, marks, replaced=run in replaced) for run in newest]
+    return done(
+        request, "/runs", _entry(site, run, site.store.verdicts.of_run(run), marks, replaced=replaced)
     )
 
 
-def _entry(site: AppContext, run: Run, marks: Sequence[Invalidation], *, replaced: bool) -> RunEntry:
+def run_entries(site: AppContext, testbed: str, newest: Iterable[JudgedRun]) -> list[RunEntry]:
+    """Return the views of runs of a testbed."""
+    replaced = site.store.find_replaced(testbed)
+    marks = site.store.invalidations.of_testbed(testbed)
+    return [_entry(site, run, verdict, marks, replaced=run in replaced) for run, verdict in newest]
+
+
+def _testbed(site: AppContext, testbed: str, last: int) -> TestbedRuns:
+    newest = site.store.verdicts.newest(testbed, last=last)
+    return TestbedRuns(testbed=testbed, runs=run_entries(site, testbed, newest))
+
+
+def _entry(
+    site: AppContext, run: Run, verdict: RunVerdict | None, marks: Sequence[Invalidation], *, replaced: bool
+) -> RunEntry:
+    revision = revision_of(run.versions)
     return RunEntry(
         job=run.job,
         build=run.build,
         started=run.started,
         finished=run.finished,
-        revision=revision_of(run.versions),
+        verdict=VerdictEntry.of(verdict) if verdict else None,
+        revision=revision,
         simulated=run.simulated,
         experiment=run.experiment,
         archive=run.archive,
         replaced=replaced,
         invalidations=[InvalidationEntry.of(mark) for mark in marks if mark.run == run],
-        links={} if replaced else dict(links.of_run(run, site.settings)),
+        links=({} if replaced else dict(links.of_run(run, site.settings)))
+        | ({"commit": review} if (review := links.of_commit(revision, site.settings)) else {}),
     )

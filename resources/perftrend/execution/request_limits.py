@@ -74,7 +74,7 @@ def exceeded(
         (
             "the jobs on a change may need {} in 24 hours",
             limits.hours_per_change,
-            _sum_s(each for each in today if each.change == request.change),
+            _sum_s(each for each in today if request.change and each.change == request.change),
         ),
         (
             f"{request.testbed} may have {{}} of work left to do",

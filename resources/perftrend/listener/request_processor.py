@@ -53,7 +53,8 @@ def _now() -> datetime:
 class RequestProcessor:
     """Processes requests from the state ``seen`` to the reply."""
 
-    gerrit: Gerrit
+    gerrit: Gerrit | None
+    """None: only requests of the dashboard are processed."""
     requests: Requests
     runner: Runner
     grammar: Grammar
@@ -73,7 +74,7 @@ class RequestProcessor:
         """
         failures: list[ServiceError] = []
         is_left = False
-        for _, of_review in groupby(self.requests.list_open(), key=lambda each: each.review):
+        for _, of_review in groupby(self._open_requests(), key=lambda each: each.review):
             try:
                 is_left |= self._serve(list(of_review))
             except UnavailableError:
@@ -87,7 +88,11 @@ class RequestProcessor:
     def length(self) -> int:
         """Return the number of requests that wait for a decision, a start, an end, a reply or their turn."""
         waiting = {each.key for each in self.requests.in_states(RequestState.WAITING)}
-        return len(waiting | {each.key for each in self.requests.list_open()})
+        return len(waiting | {each.key for each in self._open_requests()})
+
+    def _open_requests(self) -> list[Request]:
+        found = self.requests.list_open()
+        return found if self.gerrit else [each for each in found if each.is_of_page]
 
     def _serve(self, of_review: Sequence[Request]) -> bool:
         """Process the requests of one review; return whether its reply has to wait."""
@@ -169,7 +174,7 @@ class RequestProcessor:
         wrong = ""
         if len(targets) < len(found):
             author = account_of(request.account)
-            wrong = permissions.why_not_end(self.gerrit, self.settings.groups, author, request.change)
+            wrong = permissions.why_not_end(self._gerrit(), self.settings.groups, author, request.change)
             targets = targets if wrong else found
         now = self.now()
         if found and not targets:
@@ -186,10 +191,17 @@ class RequestProcessor:
         found = self.grammar.parse(request.line)
         return found[0] if found else Refusal(request.line, "it is no longer a request", "")
 
+    def _gerrit(self) -> Gerrit:
+        assert self.gerrit  # noqa: S101 - requests of comments are only processed with it
+        return self.gerrit
+
     def _why_not(self, request: Request) -> str:
+        if request.is_of_page:
+            # The dashboard has checked the role of the person.
+            return ""
         author = account_of(request.account)
         return permissions.why_not(
-            self.gerrit, self.settings.groups, author, request.change, request.patch_set
+            self._gerrit(), self.settings.groups, author, request.change, request.patch_set
         )
 
     def _plan(self, request: Request, parsed: Trigger | Refusal) -> RequestPlan | Refusal:
@@ -306,7 +318,7 @@ class RequestProcessor:
         text = reply_text([self._with_result(each) for each in requests])
         if text:
             try:
-                posted = self.gerrit.answer(requests[0].change, _comment(requests[0]), text)
+                posted = self._gerrit().answer(requests[0].change, _comment(requests[0]), text)
             except RefusedError as error:
                 self.metrics.failures.labels("gerrit").inc()
                 if error.status not in _NEVER:

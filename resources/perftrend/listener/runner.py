@@ -110,11 +110,16 @@ def parameters(request: Request) -> Mapping[str, str]:
         "GERRIT_PROJECT": request.project,
         "GERRIT_BRANCH": request.branch,
         "GERRIT_REFSPEC": request.ref,
-        "GERRIT_CHANGE_NUMBER": str(request.change),
-        "GERRIT_PATCHSET_NUMBER": str(request.patch_set),
+        "GERRIT_CHANGE_NUMBER": _number(request.change),
+        "GERRIT_PATCHSET_NUMBER": _number(request.patch_set),
         "GERRIT_PATCHSET_REVISION": request.revision,
         KEY: request.key,
     }
+
+
+def _number(number: int) -> str:
+    """Return a number as text; empty if it is 0, as in a request of the dashboard, which is on no change."""
+    return str(number) if number else ""
 
 
 def job_command(request: Request) -> Sequence[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
-from perftrend.clients.gerrit import Gerrit, UnavailableError
+from perftrend.clients.gerrit import UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, StoreError
 from perftrend.execution import permissions
 from perftrend.listener.comment_poller import CommentPoller
@@ -14,13 +15,16 @@ from perftrend.listener.event_stream import EventReceiver, Wakes
 from perftrend.listener.health import Health, Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.store.claims import Leadership
+from perftrend.store.requests import SERVED
 
 LOG = logging.getLogger(__name__)
 
 _SOON_S = 1.0
 """Interval between checks of running jobs, and of builds without a number."""
-_TEND_S = 30.0
-"""Interval between checks of the builds on Jenkins."""
+_TEND_S = 5.0
+"""Interval between checks of the builds on Jenkins, and of requests of the dashboard."""
+_SIGN_S = 60.0
+"""Interval of the signs that the dashboard knows this listener by."""
 _LONGEST_PAUSE_S = 60.0
 _STANDBY_S = 5.0
 """Interval between attempts to take over."""
@@ -29,6 +33,7 @@ _STANDBY_S = 5.0
 class ListenerService:
     """The main loop, which connects events, comments, requests and the runner.
 
+    :param poller: reads the comments; None without Gerrit.
     :param poll_s: interval between polls of all changes, in addition to events.
     :param groups: groups whose members may start jobs; their existence is checked once.
     :param watch: receives events; None for a single poll, which needs none.
@@ -37,10 +42,9 @@ class ListenerService:
 
     def __init__(
         self,
-        gerrit: Gerrit,
-        poller: CommentPoller,
         processor: RequestProcessor,
         *,
+        poller: CommentPoller | None,
         wakes: Wakes,
         watch: EventReceiver | None,
         metrics: Metrics,
@@ -50,13 +54,14 @@ class ListenerService:
     ) -> None:
         self._leadership = leadership
         self._is_leader = True
-        self._gerrit, self._poller, self._processor = gerrit, poller, processor
+        self._poller, self._processor = poller, processor
         self._wakes, self._watch, self._metrics = wakes, watch, metrics
         self._groups, self._poll_s = groups, poll_s
         self._is_prepared = False
         self._pause_s = _SOON_S
         self._looked_at = self._next_look = self._resume_at = time.monotonic()
         self._problem = ""
+        self._signed_at: float | None = None
 
     def once(self) -> None:
         """Poll all changes once, and process requests until none is left that can be processed.
@@ -64,7 +69,8 @@ class ListenerService:
         :raises ServiceError: if a service fails.
         """
         self._prepare()
-        self._poller.everywhere()
+        if self._poller:
+            self._poller.everywhere()
         while True:
             failure: ServiceError | None = None
             is_left = False
@@ -160,9 +166,11 @@ class ListenerService:
         try:
             self._prepare()
             if everywhere:
-                self._poller.everywhere()
+                if self._poller:
+                    self._poller.everywhere()
                 self._looked_at, self._next_look = began, began + self._poll_s
-            self._poller.at(changes)
+            if self._poller:
+                self._poller.at(changes)
             has_looked = True
             is_left = self._serve()
         except (ServiceError, StoreError) as error:
@@ -179,11 +187,16 @@ class ListenerService:
         self._wakes.wake(everywhere=everywhere)
 
     def _prepare(self) -> None:
-        if not self._is_prepared and not permissions.includes_all_users(self._groups):
-            self._gerrit.check_groups(self._groups)
+        gerrit = self._processor.gerrit
+        if gerrit and not self._is_prepared and not permissions.includes_all_users(self._groups):
+            gerrit.check_groups(self._groups)
             self._is_prepared = True
 
     def _serve(self) -> bool:
+        now = time.monotonic()
+        if self._signed_at is None or now - self._signed_at >= _SIGN_S:
+            self._processor.requests.set_mark(SERVED, datetime.now(UTC))
+            self._signed_at = now
         waits = self._processor.work()
         runs = self._processor.runner.tend()
         self._metrics.queue_length.set(self._processor.length())

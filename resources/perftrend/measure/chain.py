@@ -157,8 +157,8 @@ class ChainedDevice(Device):
         self.version = self._join_versions()
 
     @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._of_each(lambda device: device.reconfigure(options))
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        self._of_each(lambda device: device.reconfigure(before, after))
 
     @override
     def verify_running(self) -> None:

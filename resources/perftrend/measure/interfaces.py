@@ -214,15 +214,17 @@ class Device(Protocol):
     def start(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device. :raises TestbedError: if that fails; nothing is left behind."""
 
-    def reconfigure(self, options: Mapping[str, str]) -> None:
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Increase options of the running device, which goes on to forward.
 
         It is called in a thread of its own, while traffic runs.
 
-        :param options: valid options of :attr:`reconfigurable`, with their new values.
+        :param before: the options that the device runs with.
+        :param after: all options with their new values; valid, and different in :attr:`reconfigurable` only.
         :raises TestbedError: if that fails.
         """
-        raise TestbedError(f"this device cannot change {' and '.join(options)} while it runs")
+        changed = [name for name in after if after[name] != before.get(name)]
+        raise TestbedError(f"this device cannot change {' and '.join(changed)} while it runs")
 
     def verify_running(self) -> None:
         """Raise a TestbedError if the device has ended since its start: it would lose every frame."""
@@ -286,6 +288,11 @@ class DeviceAbilities:
             return ""
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+
+def added_routes(before: Mapping[str, str], after: Mapping[str, str]) -> range:
+    """Return the numbers of the routes that a device gets if its options change."""
+    return range(int(before.get("routes", "0")), int(after.get("routes", "0")))
 
 
 def check_options(

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing_extensions import override
 
 from perftrend import errors
-from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Wiring, check_options
+from perftrend.measure.interfaces import (
+    Counters,
+    Device,
+    DeviceAbilities,
+    Node,
+    Wiring,
+    added_routes,
+    check_options,
+)
 from perftrend.measure.kernel_network import cleanup, commands, missing_interface, routes, rules
 from perftrend.measure.traffic import FORWARDINGS
 from perftrend.measure.wiring import run
@@ -55,8 +63,6 @@ class KernelDevice(Device):
         self._wiring = wiring
         self._node = node
         self._started = False
-        self._options: Mapping[str, str] = {}
-        self._routes = 0
 
     @override
     def unusable(self) -> str:
@@ -88,14 +94,13 @@ class KernelDevice(Device):
             raise errors.TestbedError(reason)
         self.stop()
         self._started = True
-        self._options = options
         try:
             self._queue_in_front()
             # First: Linux sends frames of its own as soon as an interface has IPv6.
             run(self._wiring.at_device(["nft", "-f", "-"]), text=rules(options))
             for command in commands(options, self._wiring.links):
                 self._run(*command)
-            self._add_routes(options)
+            self._add_routes(added_routes({}, options), options)
             self._own_threads()
         except BaseException:
             self.stop()
@@ -107,14 +112,11 @@ class KernelDevice(Device):
             command = ["tc", "qdisc", "replace", "dev", link.generator.interface, *queue]
             run(self._wiring.at_node(link.generator_node, command))
 
-    def _add_routes(self, options: Mapping[str, str]) -> None:
-        """Add routes to single hosts, beginning with those of the traffic, until there are so many."""
-        count = int(options.get("routes", "0"))
-        command = self._wiring.at_device(["ip", "-batch", "-"])
-        run(
-            command, text=routes(range(self._routes, count), options, self._wiring.links), timeout_s=_ROUTES_S
-        )
-        self._routes = count
+    def _add_routes(self, numbers: range, options: Mapping[str, str]) -> None:
+        """Add routes to single hosts, of which the first are those of the traffic."""
+        if numbers:
+            command = self._wiring.at_device(["ip", "-batch", "-"])
+            run(command, text=routes(numbers, options, self._wiring.links), timeout_s=_ROUTES_S)
 
     def _own_threads(self) -> None:
         for link in self._wiring.links:
@@ -135,15 +137,14 @@ class KernelDevice(Device):
                 os.sched_setaffinity(thread, {self._node.cpu})
 
     @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._add_routes({**self._options, **options})
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        self._add_routes(added_routes(before, after), after)
 
     @override
     def stop(self) -> None:
         if not self._started:
             return
         self._started = False
-        self._routes = 0
         # Each step is independent: objects that were never created cannot be removed.
         for command in cleanup(self._wiring.links):
             with contextlib.suppress(errors.TestbedError):

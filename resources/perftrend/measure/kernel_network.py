@@ -15,7 +15,7 @@ from perftrend.measure.wiring import run
 
 Command = Sequence[str]
 
-_GATEWAYS = {4: "192.0.2.{}", 6: "2001:2::{}"}
+_IP4_GATEWAYS, _IP6_GATEWAYS = "192.0.2.{}", "2001:2::{}"
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 _EXAMPLES = {
     "vlan": "link add link parent type vlan id 1",
@@ -54,7 +54,7 @@ def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Comm
     if forwarding in {"l2", "l2xc"}:
         yield from _bridge(ends, is_learning=forwarding == "l2")
     else:
-        yield from _route(ends, links, _ip_version(options))
+        yield from _route(ends, links, is_ip6=forwarding == "ip6")
 
 
 def _ends(options: Mapping[str, str], links: Sequence[Link]) -> Sequence[str]:
@@ -141,51 +141,46 @@ def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
             yield ["bridge", "link", "set", "dev", end, "hairpin", "on"]
 
 
-def _route(ends: Sequence[str], links: Sequence[Link], version: int) -> Iterator[Command]:
-    if version == 4:  # noqa: PLR2004
+def _route(ends: Sequence[str], links: Sequence[Link], *, is_ip6: bool) -> Iterator[Command]:
+    if is_ip6:
+        networks = [str(network) for network in frames.IP6_NETWORKS]
+        yield _sysctl("net/ipv6/conf/all/forwarding", "1")
+    else:
         networks = [f"{IPv4Address(network)}/16" for network in frames.NETWORKS]
         # A router reports to hosts that send it what others behind the same port should get.
         yield _sysctl("net/ipv4/conf/all/send_redirects", "0")
         yield _sysctl("net/ipv4/ip_forward", "1")
         yield _sysctl("net/ipv4/conf/all/rp_filter", "0")
-    else:
-        networks = [str(network) for network in frames.IP6_NETWORKS]
-        yield _sysctl("net/ipv6/conf/all/forwarding", "1")
     for port, end in enumerate(ends):
-        if version == 4:  # noqa: PLR2004
-            yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
-            yield _sysctl(f"net/ipv4/conf/{end}/send_redirects", "0")
-        else:
+        if is_ip6:
             # Without an address of the link, Linux does not look for routers or for others with its address.
             yield ["ip", "link", "set", end, "addrgenmode", "none"]
             yield _sysctl(f"net/ipv6/conf/{end}/disable_ipv6", "0")
-        yield _neighbour(_gateway(version, port), links[port], end)
+        else:
+            yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
+            yield _sysctl(f"net/ipv4/conf/{end}/send_redirects", "0")
+        yield _neighbour(_gateway(port, is_ip6=is_ip6), links[port], end)
     for number in range(frames.count_networks(len(links))):
-        yield ["ip", "route", "replace", networks[number], *_way(version, ends, number)]
+        yield ["ip", "route", "replace", networks[number], *_way(number, ends, is_ip6=is_ip6)]
 
 
 def routes(numbers: Iterable[int], options: Mapping[str, str], links: Sequence[Link]) -> str:
     """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
-    version = _ip_version(options)
-    count = len(links)
-    ends = _ends(options, links)
-    ways = [" ".join(_way(version, ends, number)) for number in range(frames.count_networks(count))]
-    added = (frames.route(number, count, version) for number in numbers)
+    is_ip6 = options.get("forwarding") == "ip6"
+    count, ends = len(links), _ends(options, links)
+    ways = [" ".join(_way(network, ends, is_ip6=is_ip6)) for network in range(frames.count_networks(count))]
+    added = (frames.route(number, count, is_ip6=is_ip6) for number in numbers)
     return "\n".join(f"route add {address} {ways[network]}" for address, network in added)
 
 
-def _way(version: int, ends: Sequence[str], network: int) -> list[str]:
+def _way(network: int, ends: Sequence[str], *, is_ip6: bool) -> list[str]:
     """Return the words of a route to a network of the traffic, or to one of its hosts."""
     port = frames.port_of_network(network, len(ends))
-    return ["via", _gateway(version, port), "dev", ends[port], "onlink"]
+    return ["via", _gateway(port, is_ip6=is_ip6), "dev", ends[port], "onlink"]
 
 
-def _gateway(version: int, port: int) -> str:
-    return _GATEWAYS[version].format(port + 1)
-
-
-def _ip_version(options: Mapping[str, str]) -> int:
-    return 6 if options.get("forwarding") == "ip6" else 4
+def _gateway(port: int, *, is_ip6: bool) -> str:
+    return (_IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS).format(port + 1)
 
 
 def _neighbour(address: str, link: Link, interface: str) -> Command:

@@ -16,15 +16,25 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
 from perftrend import cycles, errors
-from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Node, Port, Wiring, check_options
+from perftrend.measure import ovs_tunnels
+from perftrend.measure.interfaces import (
+    Counters,
+    Device,
+    DeviceAbilities,
+    Node,
+    Port,
+    Wiring,
+    added_routes,
+    check_options,
+)
 from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS, TUNNELS
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
@@ -35,6 +45,7 @@ _ABILITIES = DeviceAbilities(
     one_link=("ip4", "ip6", "l2xc"),
     acl_rules=FORWARDINGS,
     routes=("ip4", "ip6"),
+    tunnel=("vxlan", "geneve"),
     vlan=True,
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
@@ -92,9 +103,9 @@ _POLLED = re.compile(r"port: (\S+) +queue-id:")
 class OvsDevice(Device):
     """Open vSwitch.
 
-    Options: those that tests set for all devices, except ``cores`` and ``tunnel``; ``base_rules``
-    (0 to 10,000; the number of rules added in every test), ``emc`` (``no`` turns the exact-match cache off),
-    and ``flows`` (a file of further OpenFlow rules on the machine of the job).
+    Options: those that tests set for all devices, except ``cores``; ``base_rules`` (0 to 10,000; the number
+    of rules added in every test), ``emc`` (``no`` turns the exact-match cache off), and ``flows`` (a file of
+    further OpenFlow rules on the machine of the job).
     """
 
     reconfigurable = ("routes",)
@@ -105,8 +116,6 @@ class OvsDevice(Device):
         self._node = node
         self._program: Program | None = None
         self._folder = ""
-        self._options: Mapping[str, str] = {}
-        self._routes = 0
         self._threads: Sequence[int] = ()
 
     @override
@@ -135,24 +144,20 @@ class OvsDevice(Device):
         if reason := self.unusable():
             raise errors.TestbedError(reason)
         self.stop()
-        self._options = options
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
-        setup = configuration(ports, cpu=self._node.cpu, has_emc=options.get("emc") != "no")
+        tunnel = _tunnel(options)
+        setup = configuration(ports, cpu=self._node.cpu, has_emc=options.get("emc") != "no", tunnel=tunnel)
         command = ["sh", "-c", _SCRIPT, "sh", _MISSING, core, *setup]
         self._program = Program(self._wiring.at_device, "ovs", command)
         try:
             ready = self._program.read_until(_READY, _START_S)
             self._folder = ready[1]
             self._check_ports(ports)
-            self._run(
-                "ovs-ofctl",
-                "add-flows",
-                self._bridge,
-                "-",
-                text="\n".join(rules(self._wiring.links, options)),
-            )
-            self._add_routes(options)
+            self._add_rules(_BRIDGE, rules(self._wiring.links, options))
+            if tunnel:
+                self._end_tunnels(options)
+            self._add_routes(added_routes({}, options), options)
             if path := options.get("flows"):
                 self._add_flows(path)
             self._threads = [int(name) for name in self._run("ls", f"/proc/{ready[2]}/task").split()]
@@ -162,21 +167,30 @@ class OvsDevice(Device):
             self.stop()
             raise
 
-    @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
-        self._add_routes({**self._options, **options})
+    def _end_tunnels(self, options: Mapping[str, str]) -> None:
+        for command in ovs_tunnels.addresses(self._wiring.links):
+            self._run(*command)
+        for command in ovs_tunnels.neighbours(self._wiring.links):
+            self._appctl(*command)
+        for number in range(len(self._wiring.links)):
+            self._add_rules(ovs_tunnels.outer_bridge(number), ovs_tunnels.rules(options))
 
-    def _add_routes(self, options: Mapping[str, str]) -> None:
-        """Add routes until there are so many."""
-        count = int(options.get("routes", "0"))
-        lines = (route(self._wiring.links, number, options) for number in range(self._routes, count))
-        command = ["ovs-ofctl", "add-flows", self._bridge, "-"]
-        run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
-        self._routes = count
+    def _add_rules(self, bridge: str, lines: Iterable[str]) -> None:
+        self._run("ovs-ofctl", "add-flows", self._socket(bridge), "-", text="\n".join(lines))
+
+    @override
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        self._add_routes(added_routes(before, after), after)
+
+    def _add_routes(self, numbers: range, options: Mapping[str, str]) -> None:
+        if numbers:
+            lines = (route(self._wiring.links, number, options) for number in numbers)
+            command = ["ovs-ofctl", "add-flows", self._socket(_BRIDGE), "-"]
+            run(self._wiring.at_device(command), "\n".join(lines), timeout_s=_ROUTES_S)
 
     def _add_flows(self, path: str) -> None:
         """Add the rules of a file: all or, with a SettingsError, none."""
-        command = ["ovs-ofctl", "--bundle", "add-flows", self._bridge, "-"]
+        command = ["ovs-ofctl", "--bundle", "add-flows", self._socket(_BRIDGE), "-"]
         try:
             run(self._wiring.at_device(command), read_flows(path))
         except errors.TestbedError as error:
@@ -213,7 +227,6 @@ class OvsDevice(Device):
         if self._program:
             self._program.close()
             self._program = None
-            self._routes = 0
             self._threads = ()
 
     @override
@@ -227,7 +240,7 @@ class OvsDevice(Device):
         return {
             "threads": parse_threads(self._appctl("dpif-netdev/pmd-stats-show")),
             "cache": parse_cache(self._appctl("dpctl/show")),
-            "rules": parse_rules(self._run("ovs-ofctl", "dump-aggregate", self._bridge)),
+            "rules": parse_rules(self._run("ovs-ofctl", "dump-aggregate", self._socket(_BRIDGE))),
             "performance": self._appctl("dpif-netdev/pmd-perf-show")[:_LONGEST_TEXT],
         }
 
@@ -244,9 +257,8 @@ class OvsDevice(Device):
         )
         return cycles.per_packet(spent, packets)
 
-    @property
-    def _bridge(self) -> str:
-        return f"unix:{self._folder}/{_BRIDGE}.mgmt"
+    def _socket(self, bridge: str) -> str:
+        return f"unix:{self._folder}/{bridge}.mgmt"
 
     def _vsctl(self, *command: str) -> str:
         return self._run("ovs-vsctl", "--timeout=10", f"--db=unix:{self._folder}/db.sock", *command)
@@ -264,10 +276,16 @@ class OvsDevice(Device):
             raise errors.TestbedError(f"Open vSwitch: {str(error).splitlines()[-1]}") from None
 
 
-def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool) -> list[str]:
+def _tunnel(options: Mapping[str, str]) -> str:
+    """Return the kind of the tunnels; empty if there are none."""
+    return options.get("tunnel", TUNNELS[0]).replace(TUNNELS[0], "")
+
+
+def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool, tunnel: str = "") -> list[str]:
     """Return the arguments of ``ovs-vsctl`` that create the bridge with its ports.
 
     :param cpu: the core of the thread that forwards; None if the switch may choose one.
+    :param tunnel: the kind of the tunnels, which need further bridges; empty if there are none.
     """
     settings = [f"max-idle={_IDLE_MS}"]
     if cpu is not None:
@@ -277,25 +295,33 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool) -> l
     if any(port.pci for port in ports):
         settings.append("dpdk-init=true")
     words = ["set", "Open_vSwitch", ".", *(f"other_config:{setting}" for setting in settings)]
-    words += [
-        "--",
-        "add-br",
-        _BRIDGE,
-        "--",
-        "set",
-        "bridge",
-        _BRIDGE,
-        "datapath_type=netdev",
-        "fail-mode=secure",
-    ]
-    for number, (name, port) in enumerate(zip(_names(ports), ports, strict=True), start=1):
+    words += _add_bridge(_BRIDGE)
+    for number, (name, port) in enumerate(zip(_names(ports), ports, strict=True)):
+        bridge, own_number = _BRIDGE, number + 1
+        if tunnel:
+            bridge, own_number = ovs_tunnels.outer_bridge(number), 1
+            words += [*_add_bridge(bridge), f"other-config:hwaddr={port.mac}"]
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
-        words += ["--", "add-port", _BRIDGE, name, "--", "set", "interface", name]
-        words += [f"ofport_request={number}", "options:n_rxq=1", *kind]
-        if len(ports) > _PAIR:
-            # Bridging must not flood frames into another pair. This VLAN exists in the bridge only.
-            words += ["--", "set", "port", name, f"tag={(number + 1) // _PAIR}", "vlan_mode=dot1q-tunnel"]
-    return words
+        words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
+        words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
+    if tunnel:
+        words += ovs_tunnels.ports(_BRIDGE, tunnel, len(ports))
+    return [*words, *(_separate_pairs(ports, tunnel) if len(ports) > _PAIR else ())]
+
+
+def _separate_pairs(ports: Sequence[Port], tunnel: str) -> Iterator[str]:
+    """Generate the arguments by which bridging does not flood frames into another pair.
+
+    Each pair has a VLAN that exists only in the bridge.
+    """
+    names = [ovs_tunnels.port_name(number) for number in range(len(ports))] if tunnel else _names(ports)
+    for number, name in enumerate(names):
+        yield from ("--", "set", "port", name, f"tag={number // _PAIR + 1}", "vlan_mode=dot1q-tunnel")
+
+
+def _add_bridge(name: str) -> list[str]:
+    settings = ["datapath_type=netdev", "fail-mode=secure"]
+    return ["--", "add-br", name, "--", "set", "bridge", name, *settings]
 
 
 def _names(ports: Sequence[Port]) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import DEFAULT_FLOWS, opposite
+from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS, opposite
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
@@ -24,7 +24,7 @@ def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
     forwarding = options.get("forwarding", "ip4")
     tag = _tag(options)
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
-        yield _acl_rule(number, len(links), tag, 6 if forwarding == "ip6" else 4)
+        yield _acl_rule(number, len(links), tag, is_ip6=forwarding == "ip6")
     if forwarding == "l2":
         yield f"priority=1,{tag}actions=NORMAL"
         return
@@ -37,19 +37,19 @@ def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
 
 def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str:
     """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
-    version, kind, field = (4, "ip", "nw_dst")
-    if options.get("forwarding") == "ip6":
-        version, kind, field = (6, "ipv6", "ipv6_dst")
-    address, network = frames.route(number, len(links), version)
+    is_ip6 = options.get("forwarding") == "ip6"
+    kind, field = ("ipv6", "ipv6_dst") if is_ip6 else ("ip", "nw_dst")
+    address, network = frames.route(number, len(links), is_ip6=is_ip6)
     port = frames.port_of_network(network, len(links))
     match = f"{kind},{_tag(options)}in_port={opposite(port, len(links)) + 1},{field}={address}"
     return f"priority=2,{match},actions={_send(links, port)}"
 
 
 def _tag(options: Mapping[str, str]) -> str:
-    """Return the match of the VLAN; empty if there is none."""
+    """Return the match of the VLAN; empty if there is none, as in a tunnel."""
     vlan = options.get("vlan", "0")
-    return f"dl_vlan={vlan}," if vlan != "0" else ""
+    has_tag = vlan != "0" and options.get("tunnel", TUNNELS[0]) == TUNNELS[0]
+    return f"dl_vlan={vlan}," if has_tag else ""
 
 
 def _send(links: Sequence[Link], number: int) -> str:
@@ -65,7 +65,7 @@ def _output(links: Sequence[Link], number: int) -> str:
     return f"output:{number + 1}" if len(links) > 1 else "in_port"
 
 
-def _acl_rule(number: int, links: int, tag: str, version: int) -> str:
+def _acl_rule(number: int, links: int, tag: str, *, is_ip6: bool) -> str:
     """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
 
     The hosts of all networks take turns. A rule compares a port with 1025 by its highest and its lowest
@@ -75,10 +75,10 @@ def _acl_rule(number: int, links: int, tag: str, version: int) -> str:
     host = frames.FIRST_HOST + index % DEFAULT_FLOWS
     own_bits = index + 1
     mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11
-    if version == 4:  # noqa: PLR2004
-        source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
-    else:
+    if is_ip6:
         source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
+    else:
+        source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
     return f"priority=3,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
 
 

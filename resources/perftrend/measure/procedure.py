@@ -260,7 +260,7 @@ class Procedure:
         def reconfigure() -> None:
             nonlocal duration_s
             begin = time.monotonic()
-            self._testbed.device.reconfigure(plan.changes)
+            self._testbed.reconfigure_device(plan.changes)
             duration_s = time.monotonic() - begin
 
         def restart() -> None:

@@ -188,7 +188,7 @@ class SimulatedDevice(Device):
         self._reconf_loss_s = _reconf_loss_s(options)
 
     @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         self._wiring.interruption_s = self._reconf_loss_s
 
     def _model(self, options: Mapping[str, str]) -> DeviceModel:

@@ -73,6 +73,8 @@ class Testbed:
         )
         self._user_options = dict(device_options or {})
         self._options: dict[str, str] = {}
+        self._device_options: dict[str, str] = {}
+        """Those that the device runs with."""
         self.traffic = TrafficProfile(FrameProfile.parse("64B"))
         self.maximum_pps = 0.0
         """The highest rate to measure at with the selected traffic, all directions together."""
@@ -140,13 +142,23 @@ class Testbed:
     def start_device(self, options: Mapping[str, str]) -> None:
         """Start a new instance of the device with a test's options, which the user's options override."""
         self._options = self._complete(options)
-        self.device.start(_of_device(self._options))
+        self._start_device()
 
     def restart_device(self) -> None:
         """Stop the device and start it again with the same options."""
         self.device.stop()
-        self.device.start(_of_device(self._options))
+        self._start_device()
         self._warm_up()
+
+    def _start_device(self) -> None:
+        self._device_options = _of_device(self._options)
+        self.device.start(self._device_options)
+
+    def reconfigure_device(self, options: Mapping[str, str]) -> None:
+        """Change options of the running device until its next start; :meth:`lacks_change` must allow it."""
+        changed = {**self._device_options, **options}
+        self.device.reconfigure(self._device_options, changed)
+        self._device_options = changed
 
     def lacks_change(self, options: Mapping[str, str]) -> str:
         """Return why the running device cannot change to these options of a test; empty if it can.

@@ -167,9 +167,14 @@ class TrafficProfile:
         return not self.is_bridged or self.tunnel != "none"
 
     @property
+    def is_ip6(self) -> bool:
+        """Whether the inner IP header is one of IPv6; others are of IPv4."""
+        return self.forwarding == "ip6"
+
+    @property
     def ip_version(self) -> int:
         """The version of the inner IP header."""
-        return 6 if self.forwarding == "ip6" else 4
+        return 6 if self.is_ip6 else 4
 
     @property
     def header_bytes(self) -> int:

@@ -17,7 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.model import Change, Result, Run, Series, Verdict, finite
+from perftrend.report.references import References
 from perftrend.report.texts import WORST_FIRST, VerdictRow, passes, rows, sentence
+from perftrend.settings import Settings
+from perftrend.store.tiles import revision_of
 from perftrend.text import plain
 
 FORMAT = "perftrend-report-1"
@@ -41,8 +44,13 @@ class TrendReport:
     notices: Sequence[str] = ()
     results: Sequence[Result] = ()
     """The results of the run with their details."""
-    dashboard: str | None = None
-    """URL of the dashboard; None if there is none."""
+    settings: Settings | None = None
+    """Addresses of Gerrit, Jenkins and the dashboard, and the words of requests; None: none of them."""
+
+    @property
+    def references(self) -> References:
+        """The references of builds and changes."""
+        return References(self.settings)
 
     @property
     def rows(self) -> list[VerdictRow]:
@@ -75,6 +83,7 @@ def as_json(
     title: str = "Performance trend",
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
+    settings: Settings | None = None,
 ) -> str:
     """Return the report as one JSON document.
 
@@ -85,9 +94,10 @@ def as_json(
     :param title: heading.
     :param notices: lines that readers must see, such as that another testbed was used.
     :param results: the run's results with their details, which contain the steps of each search.
+    :param settings: addresses of Gerrit, Jenkins and the dashboard, and the words of requests.
     :returns: JSON in ASCII, with a newline at the end.
     """
-    return dumps(document(TrendReport(verdicts, run, method, window, title, notices, results)))
+    return dumps(document(TrendReport(verdicts, run, method, window, title, notices, results, settings)))
 
 
 def dumps(data: object) -> str:
@@ -100,7 +110,8 @@ def document(report: TrendReport) -> dict[str, Any]:
     table = RunTable()
     details = {result.key.hash: result.details for result in report.results}
     tests = [
-        _test(row, table) | _measured(details.get(row.verdict.series.key.hash, {})) for row in report.rows
+        _test(row, table, report.references) | _measured(details.get(row.verdict.series.key.hash, {}))
+        for row in report.rows
     ]
     return {
         "format": FORMAT,
@@ -124,6 +135,7 @@ def run_entry(run: Run) -> dict[str, Any]:
         "testbed": plain(run.testbed),
         "job": plain(run.job),
         "build": run.build,
+        "commit": plain(revision_of(run.versions)) or None,
         "started": run.started.astimezone(UTC).isoformat(),
         "finished": run.finished.astimezone(UTC).isoformat(),
         "versions": {plain(name): plain(version) for name, version in run.versions.items()},
@@ -202,9 +214,13 @@ def not_valid(series: Series, *, number: Callable[[float], float | None]) -> lis
     ]
 
 
-def _test(row: VerdictRow, table: RunTable) -> dict[str, Any]:
+def _test(row: VerdictRow, table: RunTable, references: References) -> dict[str, Any]:
     verdict = row.verdict
     parameters = verdict.series.key.as_dict()
+    changes = [
+        change_entry(change, number=finite) | _next_steps(change, verdict, references)
+        for change in verdict.changes
+    ]
     return {
         "id": verdict.series.key.hash,
         "parameters": {plain(name): plain(value) for name, value in parameters.items()},
@@ -216,10 +232,21 @@ def _test(row: VerdictRow, table: RunTable) -> dict[str, Any]:
         "trend_runs": int(verdict.runs),
         "long_term_change": finite(verdict.long_term_change),
         **history(verdict, table, number=finite),
+        "changes": changes,
         "vanished": [change_entry(change, number=finite) for change in verdict.vanished],
         "suspected": change_entry(verdict.suspected, number=finite) if verdict.suspected else None,
         "owners": [plain(owner) for owner in verdict.owners],
         "mail": [plain(address) for address in verdict.mail],
+    }
+
+
+def _next_steps(change: Change, verdict: Verdict, references: References) -> dict[str, Any]:
+    """Return how to bisect a change, and its pages on the dashboard; None if not known."""
+    found = references.change(change, verdict)
+    return {
+        "bisect": found.bisection.model_dump() if found.bisection else None,
+        "plot": found.plot or None,
+        "items": found.items or None,
     }
 
 

@@ -55,12 +55,23 @@ def _figures(number: int, measured: Measurement) -> Iterator[Figure]:
             f"search-{number}",
             "graph of the search",
             f"The search: {search_graph.sentence(phases, loss_ratios)}",
-            partial(search_graph.svg, phases, loss_ratios, simulated=measured.simulated),
+            partial(
+                search_graph.svg,
+                phases,
+                loss_ratios,
+                simulated=measured.simulated,
+                style_sheet=search_graph.STYLE_SHEET,
+            ),
         )
     if latency_graph.can_draw(measured.latency):
         yield Figure(
             f"latency-{number}",
             "graph of the latency",
             f"The latency: {latency_graph.sentence(measured.latency)}",
-            partial(latency_graph.svg, measured.latency, simulated=measured.simulated),
+            partial(
+                latency_graph.svg,
+                measured.latency,
+                simulated=measured.simulated,
+                style_sheet=search_graph.STYLE_SHEET,
+            ),
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from perftrend.latency import Latency, LoadLatency
 from perftrend.report.folder import render
 from perftrend.report.search_graph import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
-from perftrend.scale import Scale
+from perftrend.scale import Scale, Tick, ticks
 from perftrend.text import plain
 
 _STYLES = ("#2468b2", "#94600a", "#137541")
@@ -30,6 +30,7 @@ _MARGIN = 0.05
 """Powers of ten above and below the curves."""
 _MOST_DECADES = 3
 """With more powers of ten than this, only they have a label."""
+_FEW_TICKS = 5
 _PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999, 99.99999)
 
 
@@ -56,11 +57,12 @@ def sentence(latencies: Mapping[str, LoadLatency]) -> str:
     return "; ".join(f"at {_label(metric)} {_average(latency)}" for metric, latency in latencies.items())
 
 
-def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False) -> str:
+def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False, style_sheet: str = "") -> str:
     """Draw the latencies as one SVG document of WIDTH by HEIGHT.
 
     :param latencies: by metric, at least one of which can be drawn.
     :param simulated: whether the picture states that no packet was sent.
+    :param style_sheet: as for the graph of a search.
     """
     curves = _curves(latencies)
     levels = [level for curve in curves for level in curve.levels]
@@ -77,12 +79,13 @@ def svg(latencies: Mapping[str, LoadLatency], *, simulated: bool = False) -> str
         top=TOP,
         bottom=BOTTOM,
         sentence=sentence(latencies),
-        latencies=[(y(math.log10(value)), f"{value:g}") for value in _round_values(y.low, y.high)],
+        latencies=[(y(math.log10(tick.value)), tick.text) for tick in _latency_ticks(y.low, y.high)],
         percentiles=[(x(nines), f"{each:.7g} %") for nines, each in percentiles if nines <= most_nines],
         curves=[(curve, _stairs(curve, x, y)) for curve in curves],
         loads=[f"{_label(metric)}{': not valid' * bool(each.invalid)}" for metric, each in latencies.items()],
         colours=_STYLES,
         simulated=simulated,
+        style_sheet=style_sheet,
     )
 
 
@@ -119,8 +122,15 @@ def _stairs(curve: _Curve, x: Scale, y: Scale) -> str:
     return "M" + "L".join(f"{x(at):.1f} {y(level):.1f}" for at, level in points)
 
 
+def _latency_ticks(low: float, high: float) -> list[Tick]:
+    """Return round latencies between two powers of ten."""
+    found = [Tick(value, f"{value:g}") for value in _round_values(low, high)]
+    # An axis needs two labels to be read.
+    return found if len(found) > 1 else ticks(10.0**low, 10.0**high, _FEW_TICKS)
+
+
 def _round_values(low: float, high: float) -> Iterator[float]:
-    """Yield round latencies between two powers of ten: 1, 2 and 5 times a power of ten."""
+    """Yield 1, 2 and 5 times each power of ten; of many powers of ten only these."""
     factors: Sequence[int] = (1, 2, 5) if high - low <= _MOST_DECADES else (1,)
     for power in range(math.floor(low), math.ceil(high)):
         yield from (each for factor in factors if low <= math.log10(each := factor * 10.0**power) <= high)

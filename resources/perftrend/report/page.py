@@ -5,8 +5,8 @@ without them: the table, the verdicts and a picture of every test are plain HTML
 style sheet. If scripts run, opening a test draws an interactive graph. plotly's JavaScript and the data
 are loaded only then, from ``.js`` files, because a page that was opened from a file may not read JSON.
 The graphs of a search and of its latencies are images of their own, each the background of a link to it:
-without scripts, only background images are not loaded while they are hidden. If scripts run, the graph of a
-search is interactive.
+without scripts, only background images are not loaded while they are hidden. An image loads no style sheet,
+so a dark page inverts it. If scripts run, the graph of a search is interactive.
 
 No file name comes from a test: a test's anchor in the page is the hash of its trace.
 """
@@ -19,23 +19,26 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from urllib.parse import urlencode
 
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend.model import Outcome, Result, Run, TraceKey, Verdict
+from perftrend.model import Group, Outcome, Result, Run, Verdict
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
 from perftrend.report.figures import Figure, figures_of
 from perftrend.report.folder import INDEX, environment, replace_report
-from perftrend.report.sparkline import HEIGHT, WIDTH, sparkline
-from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, passes, sentence
-from perftrend.text import format_count, percent, plain
+from perftrend.report.search_graph import STYLE_SHEET
+from perftrend.report.sparkline import HEIGHT, WIDTH, axes, sparkline
+from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, format_step, passes, sentence
+from perftrend.settings import Settings
+from perftrend.store.tiles.columns import PRODUCT
+from perftrend.text import decimals_of_rates, format_count, percent, plain
 
 TESTS_PER_FILE = 20
 """Opening a test also loads the data of its neighbours: 150 kB at 180 runs."""
 
 _MEGA = 1e6
+_LEAST_DECIMALS = 4
 
 
 def write(
@@ -48,7 +51,7 @@ def write(
     title: str = "Performance trend",
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
-    dashboard: str | None = None,
+    settings: Settings | None = None,
 ) -> Path:
     """Write the report into a directory of its own, and replace an old report as a whole.
 
@@ -61,12 +64,13 @@ def write(
     :param notices: lines that readers must see, such as that another testbed was used.
     :param results: the run's results with their details, for the graphs of its searches; those of
         the verdicts' series may lack details.
-    :param dashboard: URL of the dashboard, to which every test is linked; None if there is none.
+    :param settings: addresses of Gerrit, Jenkins and the dashboard, and the words of requests, for the
+        links and the bisection of each change; None: none of them.
     :returns: the path of ``index.html``.
     :raises UsageError: if the directory contains anything that is not part of a report.
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
-    report = TrendReport(verdicts, run, method, window, title, notices, results, dashboard)
+    report = TrendReport(verdicts, run, method, window, title, notices, results, settings)
     rows, figures = report.rows, figures_of(results)
     with replace_report(directory) as fresh:
         _write_page(fresh, report, rows, figures)
@@ -99,7 +103,12 @@ def _write_page(
             rows=rows,
             counts={outcome: count for outcome, count in counts.items() if count},
             symbols=SYMBOLS,
+            references=report.references,
+            product=PRODUCT,
+            tested=report.references.build(report.run).commit,
+            builds=_builds(rows),
             pictures=[sparkline(row.verdict) for row in rows],
+            axes=axes,
             width=WIDTH,
             height=HEIGHT,
             tests_per_file=TESTS_PER_FILE,
@@ -107,6 +116,15 @@ def _write_page(
         )
     )
     _put(directory / INDEX, html)
+
+
+def _builds(rows: Sequence[VerdictRow]) -> list[Run]:
+    """Return the runs of all tests, newest first."""
+    table = RunTable()
+    for row in rows:
+        for run in row.verdict.series.runs:
+            table.index(run)
+    return sorted(table.runs, key=lambda run: (run.started, run.build), reverse=True)
 
 
 def _write_data(directory: Path, rows: Sequence[VerdictRow]) -> None:
@@ -127,6 +145,8 @@ def _write_figures(directory: Path, of_traces: Iterable[Sequence[Figure]]) -> No
     drawn = {figure.name: figure for figures in of_traces for figure in figures}
     for name, figure in drawn.items():
         _put(directory / "data" / f"{name}.svg", figure.draw())
+    if drawn:
+        _put(directory / "data" / STYLE_SHEET, _template(STYLE_SHEET))
     places = [f".{name} {{ background-image: url(data/{name}.svg); }}\n" for name in drawn]
     _put(directory / "style.css", _template("style.css") + "".join(places))
 
@@ -161,9 +181,9 @@ def _environment() -> jinja2.Environment:
         "plain": plain,
         "signed": _use_minus_sign,
         "slug": _slug,
-        "exploring": _explore_url,
     }
     made.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
+    made.filters |= {"change": format_step, "decimals": _decimals}
     return made
 
 
@@ -181,15 +201,14 @@ def _slug(outcome: Outcome) -> str:
     return outcome.replace(" ", "-")
 
 
-def _explore_url(key: TraceKey, dashboard: str) -> str:
-    """Return the URL of a trace in the dashboard."""
-    chosen = [(name if name == "testbed" else f"p.{name}", value) for name, value in key.parameters]
-    return f"{dashboard}/?{urlencode(chosen)}"
+def _decimals(groups: Iterable[Group]) -> int:
+    """Return the number of decimals for the averages of groups in Mpps; they may differ by little."""
+    return max(_LEAST_DECIMALS, decimals_of_rates(group.mean for group in groups))
 
 
-def _value(value: float, unit: str) -> str:
+def _value(value: float, unit: str, decimals: int) -> str:
     """Format a value without its unit; packets per second in millions."""
-    return f"{value / _MEGA:.4f}" if unit == "pps" else f"{value:.4g}"
+    return f"{value / _MEGA:.{decimals}f}" if unit == "pps" else f"{value:.4g}"
 
 
 def _unit(unit: str) -> str:

@@ -15,8 +15,9 @@ from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.report.mails import job_mails, reportable
-from perftrend.settings import Settings
+from perftrend.settings import AnalysisSettings, Settings
 from perftrend.store import Store
+from perftrend.store.run_verdicts import RunVerdict
 from perftrend.watchlist import WatchlistEntry
 
 STANDARD_OUTPUT = Path("-")
@@ -64,7 +65,7 @@ def judge_run(
             known.series if at == run and not without else _series_until(known.series, at, without),
             run=at,
             expected=known.expected if at == run else (),
-            criteria=_criteria(settings, new_runs),
+            criteria=criteria_of(settings.analysis, new_runs),
             minimum_changes={
                 key: entry.minimum_change
                 for key, entry in known.entries.items()
@@ -86,7 +87,7 @@ def judge_run(
         window=settings.analysis.window,
         notices=notices,
         results=watched.results,
-        dashboard=settings.dashboard.url,
+        settings=settings,
     )
     if json_file:
         _copy(page.with_name("report.json"), json_file)
@@ -95,7 +96,10 @@ def judge_run(
         console.print_text(f"report: {page}")
         console.print_verdict(f"{run.name}: {report.sentence(verdicts)}")
     code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
-    if as_of is not None or run.experiment:
+    if as_of is not None:
+        return code
+    store.verdicts.save(run, RunVerdict.of(verdicts, judged=datetime.now(UTC)))
+    if run.experiment:
         return code
     mailed = job_mails.write_and_send(
         settings,
@@ -160,8 +164,11 @@ def _identity(run: Run) -> tuple[str, int, datetime]:
     return run.job, run.build, run.started
 
 
-def _criteria(settings: Settings, new_runs: int) -> Criteria:
-    chosen = settings.analysis
+def criteria_of(chosen: AnalysisSettings, new_runs: int = 1) -> Criteria:
+    """Return the parameters of the evaluation that settings describe.
+
+    :param new_runs: the number of newest runs that have not been judged before.
+    """
     return Criteria(
         method=Method(chosen.method),
         window=chosen.window,

@@ -1,9 +1,10 @@
 """The graph of a search: its trials and the bounds of each loss ratio, over the seconds of trials.
 
 It is one SVG picture that needs no script. In the report it is an image of its own, loaded when
-its test is opened; otherwise it is in an HTML file with a table of its trials. If its inner style
-sheet applies, pointing at a trial, or focusing it with the keyboard, shows its details at the
-bottom; as an image, or if a server forbids inline styles, it still has its colours.
+its test is opened; otherwise it is in an HTML file with a table of its trials. If its style sheet
+applies, pointing at a trial, or focusing it with the keyboard, shows its details at the bottom. As
+an image, it still has its colours. A server may forbid inline styles, so a picture in a file of its
+own has its style sheet in another file.
 
 The rates shown are those around the last bounds; a trial beyond them is drawn at the edge. A bound
 moves at the end of the trial that moved it. Loss ratios differ in line style as well as in colour, and
@@ -23,12 +24,15 @@ from pathlib import Path
 from perftrend.measure.search.trials import doubt, passes
 from perftrend.measurement import Interval, Phase, Step, Trial
 from perftrend.report.folder import render
-from perftrend.scale import Scale, ticks
+from perftrend.scale import Scale, Tick, ticks
 from perftrend.text import plain
 
 WIDTH, HEIGHT = 960, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 860, 52, 340
 """The edges of the plot in the picture."""
+
+STYLE_SHEET = "figures.css"
+"""The template with the style sheet of this graph and of the one of latencies."""
 
 _MEGA = 1e6
 _WIDTHS_AROUND = 4.0
@@ -102,12 +106,15 @@ def sentence(phases: Sequence[Phase], loss_ratios: Sequence[float]) -> str:
     return f"{effort}; {', '.join(found)} Mpps" if found else f"{effort}; no bound was found"
 
 
-def svg(phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: bool = False) -> str:
+def svg(
+    phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: bool = False, style_sheet: str = ""
+) -> str:
     """Draw a search as one SVG document of WIDTH by HEIGHT.
 
     :param phases: as for :func:`write`.
     :param loss_ratios: as for :func:`write`.
     :param simulated: whether the picture states that no packet was sent.
+    :param style_sheet: URL of :data:`STYLE_SHEET`; empty: it is a part of the picture.
     """
     picture = _Picture(phases, loss_ratios)
     return render(
@@ -119,13 +126,14 @@ def svg(phases: Sequence[Phase], loss_ratios: Sequence[float], *, simulated: boo
         top=TOP,
         bottom=BOTTOM,
         sentence=sentence(phases, loss_ratios),
-        rates=[(picture.y(rate * _MEGA), f"{rate:.{decimals}f}") for rate, decimals in picture.rate_ticks()],
-        times=[(picture.x(time), f"{time:.{decimals}f}") for time, decimals in picture.time_ticks()],
+        rates=[(picture.y(tick.value * _MEGA), tick.text) for tick in picture.rate_ticks()],
+        times=[(picture.x(tick.value), tick.text) for tick in picture.time_ticks()],
         phases=list(picture.phase_lines()),
         bounds=picture.bounds(),
         marks=picture.marks(),
         largest=_label(max(loss_ratios)),
         simulated=simulated,
+        style_sheet=style_sheet,
     )
 
 
@@ -146,10 +154,10 @@ class _Picture:
         # Renderers do not draw infinite coordinates; this far outside, nothing is visible.
         return min(max(self._rate(rate_pps), -HEIGHT), 2.0 * HEIGHT)
 
-    def rate_ticks(self) -> list[tuple[float, int]]:
+    def rate_ticks(self) -> list[Tick]:
         return ticks(self._rate.low / _MEGA, self._rate.high / _MEGA, 7)
 
-    def time_ticks(self) -> list[tuple[float, int]]:
+    def time_ticks(self) -> list[Tick]:
         return ticks(self._time.low, self._time.high, 9)
 
     def phase_lines(self) -> Iterator[tuple[float, str, bool]]:

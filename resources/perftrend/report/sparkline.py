@@ -6,9 +6,10 @@ progression), and hollow marks around suspected runs. Class names leave colours 
 nothing is styled inline, because Jenkins forbids that on artifact pages.
 
 The page shows the same picture twice, small in the table and large in the drill-down, where
-the band of three sigma becomes visible. Coordinates are whole numbers and mostly relative,
-because a page holds a thousand of these pictures. Dots and markers are lines of zero length with
-round caps, so that they have the same size in both pictures.
+the band of three sigma becomes visible and axes are drawn around it. That one is stretched to the width of
+the page. The labels of its axes have places in per cent, so that their letters are not stretched.
+Coordinates are whole numbers and mostly relative, because a page holds a thousand of these pictures. Dots
+and markers are lines of zero length with round caps, so that they have the same size in both pictures.
 
 Source: "Continuous Performance Trending and Analysis", Performance Analysis, and "Trend
 Analysis", Anomalies in graphs.
@@ -21,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.model import Direction, Samples, Verdict
+from perftrend.model import Direction, Run, Samples, Verdict
 from perftrend.report.document import of_length, suspected_runs
-from perftrend.scale import Scale, padded_range
+from perftrend.scale import Scale, padded_range, ticks
 
 WIDTH, HEIGHT = 960, 200
 MARGIN = 24
@@ -33,6 +34,8 @@ LEAST_SPAN = 0.04
 """Minimum height of the graph, relative to its middle: noise of a tenth of a per cent looks flat."""
 
 SIGMAS = 3
+_MEGA = 1e6
+_MOST_LEVELS, _MOST_BUILDS = 6, 6
 _Points = NDArray[np.int64]
 
 
@@ -85,6 +88,52 @@ def sparkline(verdict: Verdict) -> Sparkline:
         suspected=_dots(x, y(_suspected_values(verdict))),
         low=low,
         high=high,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A label of the vertical axis."""
+
+    y: float
+    """Coordinate in the picture."""
+    place: str
+    """The same in per cent of the height."""
+    text: str
+    """In Mpps, or in the unit of the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A label of the horizontal axis."""
+
+    place: str
+    """In per cent of the width."""
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The labels around a large picture."""
+
+    levels: tuple[Level, ...]
+    builds: tuple[Build, ...]
+
+
+def axes(verdict: Verdict, drawn: Sparkline) -> Axes:
+    """Return the labels around the picture of a verdict."""
+    factor = _MEGA if verdict.series.unit == "pps" else 1.0
+    runs = verdict.series.runs
+    levels: list[Level] = []
+    if np.isfinite(drawn.low):
+        scale = Scale(drawn.low / factor, drawn.high / factor, HEIGHT - MARGIN, MARGIN)
+        for tick in ticks(scale.low, scale.high, _MOST_LEVELS):
+            y = round(scale(tick.value), 1)
+            levels.append(Level(y, f"{100 * y / HEIGHT:.1f}%", tick.text))
+    across = _across(len(runs)).tolist()
+    chosen = np.unique(np.rint(np.linspace(0, len(runs) - 1, _MOST_BUILDS)).astype(int)) if runs else ()
+    return Axes(
+        tuple(levels), tuple(Build(f"{100 * across[index] / WIDTH:.1f}%", runs[index]) for index in chosen)
     )
 
 

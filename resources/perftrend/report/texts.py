@@ -13,7 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.model import Change, Outcome, Run, Verdict
-from perftrend.text import NOTHING, decimals_of_rates, format_count, line, natural_key, percent, plain
+from perftrend.text import (
+    NOTHING,
+    UNCHANGED,
+    decimals_of_rates,
+    format_count,
+    line,
+    natural_key,
+    percent,
+    plain,
+    relative_change,
+)
 
 WORST_FIRST = (
     Outcome.REGRESSION,
@@ -92,12 +102,17 @@ def sentence(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "No test was analysed"
     counts = Counter(verdict.outcome for verdict in verdicts)
-    parts = [_format_outcomes(counts[outcome], outcome) for outcome in _SENTENCE_ORDER if counts[outcome]]
     tests = len({_identity(verdict) for verdict in verdicts})
     whole = format_count(tests, "test")
     if tests != len(verdicts):
         whole = f"{len(verdicts)} results in {whole}"
-    return f"{', '.join(parts)} of {whole}"
+    return f"{describe_outcomes(counts)} of {whole}"
+
+
+def describe_outcomes(counts: Mapping[Outcome, int]) -> str:
+    """Return the number of results by outcome as text: ``1 regression, 21 normal, 1 failed``."""
+    numbers = ((counts.get(outcome, 0), outcome) for outcome in _SENTENCE_ORDER)
+    return ", ".join(_format_outcomes(count, outcome) for count, outcome in numbers if count)
 
 
 def passes(verdicts: Iterable[Verdict]) -> bool:
@@ -116,7 +131,7 @@ def _row(verdict: Verdict, decimals: int) -> VerdictRow:
         metric=line(parameters.get("metric", NOTHING)).upper(),
         trend=_trend(verdict, decimals),
         runs=str(verdict.runs) if verdict.runs else NOTHING,
-        change=percent(verdict.long_term_change),
+        change=relative_change(verdict.long_term_change),
         reason=plain(verdict.reason).strip(),
     )
 
@@ -149,6 +164,7 @@ def _format_outcomes(count: int, outcome: Outcome) -> str:
 class ChangeCourse:
     """One change as text."""
 
+    change: Change
     run: Run
     """The first run after the change."""
     step: str
@@ -160,6 +176,11 @@ class ChangeCourse:
     """The step in standard deviations."""
     place: str
     """Builds between which the change is at 95 %."""
+
+    @property
+    def has_place(self) -> bool:
+        """Whether these builds are known."""
+        return self.place != NOTHING
 
 
 def courses(verdict: Verdict) -> list[ChangeCourse]:
@@ -174,8 +195,9 @@ def courses(verdict: Verdict) -> list[ChangeCourse]:
 
 def _course(change: Change, pattern: str, runs: Sequence[Run]) -> ChangeCourse:
     return ChangeCourse(
+        change=change,
         run=runs[change.position],
-        step=percent(change.relative),
+        step=format_step(change.relative),
         kind=f"{change.direction}, slow drift" if change.drift else str(change.direction),
         pattern=plain(pattern) or NOTHING,
         confidence=_confidence(change.confidence),
@@ -184,6 +206,13 @@ def _course(change: Change, pattern: str, runs: Sequence[Run]) -> ChangeCourse:
         else NOTHING,
         place=_place(change, runs),
     )
+
+
+def format_step(relative: float) -> str:
+    """Return the size of a change; one that would round to zero has two significant digits."""
+    if relative_change(relative) == UNCHANGED and relative:
+        return f"{100 * relative:+.2g} %"
+    return percent(relative)
 
 
 def _confidence(confidence: float) -> str:

@@ -383,6 +383,8 @@ class DashboardSettings(Section):
     """Interval at which testbeds with new values are clustered; none to cluster only on request."""
     public: bool = False
     """Whether everyone who reaches it may read; on this machine they may if there is no way to sign in."""
+    local_editor: bool = True
+    """Whether users of this machine may edit, if nobody can sign in and only this machine reaches it."""
     admins: Words = ()
     """Users who may do everything: names, and groups as ``group:NAME``."""
     editors: Words = ()

@@ -12,6 +12,9 @@ A request goes from ``seen`` to one of the other states, each step in its own tr
 
 A job that Gerrit Trigger has started enters its own request: ``admitted`` ─ ``ended``, or ``refused``.
 
+A request of a page of the dashboard is on no change, and nothing is replied to it. Its job stores its
+progress and its result in it.
+
 A request that is ended by another one goes from any state before ``ended`` to ``cancelling``, and when
 nothing of its job is queued or running any longer, to ``cancelled``, or to ``ended`` if its job had ended by
 itself.
@@ -19,11 +22,11 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -86,13 +89,20 @@ _QUEUED = (*ACTIVE[1:], RequestState.CANCELLING, RequestState.ADMITTED)
 """States of requests whose job may be queued or running."""
 
 
+SERVED = "requests"
+"""Name of the mark of when a listener last served the requests."""
+PAGE = "page:"
+"""Beginning of the account of a request that was made on a page of the dashboard."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A line of a comment that requests a job, valid or not."""
+    """A request of a job: a line of a comment, valid or not, or one that was made on a page."""
 
     key: str
     """Unique among all requests."""
     change: int
+    """Number in Gerrit; 0 for a request of a page."""
     patch_set: int
     project: str
     branch: str
@@ -137,6 +147,17 @@ class Request:
     """The key of the request that ended it; empty if there is none."""
     author: str = ""
     """The name of its author, which is no e-mail address; empty if it is not known."""
+    item: int | None = None
+    """The item of triage that it was made for; None if there is none."""
+    progress: str = ""
+    """What its job does now; empty if that is not known."""
+    result: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What its job has found (:mod:`perftrend.execution.job_record`); None if that is not known."""
+
+    @property
+    def is_of_page(self) -> bool:
+        """Whether it was made on a page of the dashboard, where the role of its author was checked."""
+        return self.account.startswith(PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +169,7 @@ class JobTime:
     duration_s: float
 
 
-_NAMES = tuple(field.name for field in fields(Request))
+_NAMES = tuple(each.name for each in fields(Request))
 
 
 class Requests:
@@ -288,6 +309,22 @@ class Requests:
         with write_transaction(self._engine) as connection:
             change = sa.update(requests).where(_is_same(request)).values(**columns)
             return connection.execute(change).rowcount == 1
+
+    def of_item(self, item: int) -> list[Request]:
+        """Return the requests that were made for an item, the newest first."""
+        return self._select(requests.c.item == item)[::-1]
+
+    def record_progress(self, key: str, text: str) -> None:
+        """Store what the job of a request does now."""
+        self._record(key, progress=text)
+
+    def record_result(self, key: str, result: Mapping[str, Any]) -> None:
+        """Store what the job of a request has found."""
+        self._record(key, result=dict(result), progress="")
+
+    def _record(self, key: str, **columns: object) -> None:
+        with write_transaction(self._engine) as connection:
+            connection.execute(sa.update(requests).where(requests.c.key == key).values(**columns))
 
     def mark_answered(self, keys: Sequence[str]) -> None:
         """Mark requests as answered."""

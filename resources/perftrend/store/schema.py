@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0012"
+HEAD = "0014"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -131,6 +131,18 @@ details = Table(
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("trace_id", ForeignKey("traces.id"), primary_key=True),
     Column("details", JSON, nullable=False),
+)
+
+# What the analysis of a run printed; see perftrend.store.run_verdicts.
+run_verdicts = Table(
+    "run_verdicts",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("judged", Moment, nullable=False),
+    Column("outcomes", JSON, nullable=False),
+    Column("suspected", Integer, nullable=False),
+    # The traces with the worst long-term changes, as pairs of hash and change.
+    Column("declines", JSON, nullable=False),
 )
 
 # Runs and results that a user marked as invalid; see perftrend.store.invalidations.
@@ -247,12 +259,16 @@ requests = Table(
     Column("duration_s", Float),
     Column("cancelled_by", String(64), nullable=False, server_default=""),
     Column("author", String(255), nullable=False, server_default=""),
+    Column("item", Integer),
+    Column("progress", Text, nullable=False, server_default=""),
+    Column("result", JSON(none_as_null=True)),
     # With all columns of the hours per person, so that the rows need not be read.
     Index("ix_requests_began", "began", "account", "duration_s", "author"),
     Index("ix_requests_state", "state"),
     Index("ix_requests_change_account", "change", "account"),
     Index("ix_requests_decided", "decided"),
     Index("ix_requests_answered", "answered"),
+    Index("ix_requests_item", "item"),
 )
 
 # Moments up to which recurring input, such as comments, has been read.

@@ -40,6 +40,7 @@ from perftrend.store.renames import Renames, follow_new_traces
 from perftrend.store.requests import Requests
 from perftrend.store.result_queries import Replicates
 from perftrend.store.retention import Retention
+from perftrend.store.run_verdicts import RunVerdicts
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.schema_version import has_newest_version, upgrade, version_of
 from perftrend.store.sessions import StoredSessions
@@ -222,6 +223,11 @@ class Store:
     def invalidations(self) -> Invalidations:
         """Runs and results that a user marked as invalid."""
         return Invalidations(self._engine)
+
+    @property
+    def verdicts(self) -> RunVerdicts:
+        """The verdicts of the runs."""
+        return RunVerdicts(self._engine)
 
     @property
     def renames(self) -> Renames:

@@ -68,7 +68,7 @@ def test_run_like_those_before_is_normal() -> None:
     found = verdict([*STEADY, 0.3121])
 
     assert Outcome.NORMAL is found.outcome
-    assert "0.0 % above the trend of 9 runs (0.312 Mpps)" == found.reason
+    assert "unchanged from the trend of 9 runs (0.312 Mpps)" == found.reason
 
 
 def test_slower_run_is_a_regression() -> None:

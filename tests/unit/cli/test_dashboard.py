@@ -61,7 +61,7 @@ def test_store_of_the_settings_is_served(served: list[Any], capsys: pytest.Captu
     said = capsys.readouterr().err.splitlines()
     assert said[-2].startswith("perftrend: dashboard at http://127.0.0.1:")
     assert "perftrend: stopped" == said[-1]
-    assert any("users cannot sign in" in line for line in said)
+    assert any("users of this machine may edit" in line for line in said)
 
 
 def test_level_of_the_log_is_that_of_the_settings(

@@ -193,7 +193,6 @@ def test_change_that_refuses_answers_is_left_alone(bench: Any, gerrit: GerritDou
 @pytest.mark.parametrize(
     ("wrong", "exit_code", "hint"),
     [
-        ({"gerrit": {"url": None}}, 2, "gerrit.url is not set"),
         ({"gerrit": {"user": None}}, 2, "gerrit.user and gerrit.token belong together"),
         ({"gerrit": {"groups": []}}, 2, "gerrit.groups is not set, so no comment may start a job; name the"),
         ({"gerrit": {"groups": ["nobodies"]}}, 2, "sees no group 'nobodies'"),

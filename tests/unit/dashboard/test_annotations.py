@@ -86,7 +86,9 @@ def test_annotated_commit_leads_to_the_plot_around_it(client: TestClient, filled
     for number, testbed in ((7, None), (8, TESTBEDS[1])):
         filled.store.annotations.add(commit(number)[:8], "measured", user="ann", testbed=testbed)
     filled.store.annotations.add("f" * 40, "never measured", user="ann")
-    links = re.findall(r'href="(/\?[^"]*)" aria-label="Explore around', client.get("/annotations").text)
+    links = re.findall(
+        r'href="(/explore\?[^"]*)" aria-label="Explore around', client.get("/annotations").text
+    )
     shown = [client.get(unescape(link), headers=JSON).json() for link in links]
 
     assert [(TESTBEDS[1], 8), (TESTBEDS[0], 7)] == [

@@ -34,7 +34,9 @@ def test_traces_are_found_by_unit_and_by_what_is_better(filled: Filled) -> None:
 
 
 def test_explore_and_alerts_take_queries_by_unit(client: TestClient, filled: Filled) -> None:
-    drawn = client.get("/", params={"format": "json", "testbed": TESTBEDS[0], "q": "unit=us"}).json()["lines"]
+    drawn = client.get("/explore", params={"format": "json", "testbed": TESTBEDS[0], "q": "unit=us"}).json()[
+        "lines"
+    ]
     rules = Rules("Latency", "unit=us", owner="eva")
     filled.store.alerts.add(rules, user="eva")
     [alert] = client.get("/alerts?format=json").json()["alerts"]

@@ -123,7 +123,7 @@ def test_who_writes_is_told_that_nothing_was_saved(
 
     site.store._engine.dispose()
     event.listen(site.store._engine, "connect", limit)
-    answers = [keep(f"/?q=metric%3Dm{number}{'x' * 150}") for number in range(200)]
+    answers = [keep(f"/explore?q=metric%3Dm{number}{'x' * 150}") for number in range(200)]
     event.remove(site.store._engine, "connect", limit)
     site.store._engine.dispose()
 
@@ -133,7 +133,7 @@ def test_who_writes_is_told_that_nothing_was_saved(
     )  # fmt: skip
     edited(tmp_path, "ALTER TABLE short_urls RENAME TO away")
     away = "the database cannot be written or is too slow; try again in a moment"
-    assert {"error": f"your change was not saved: {away}"} == keep("/?q=metric%3Dy").json()
+    assert {"error": f"your change was not saved: {away}"} == keep("/explore?q=metric%3Dy").json()
 
 
 def test_person_gets_a_page_while_the_database_is_away(client: TestClient, tmp_path: Path) -> None:

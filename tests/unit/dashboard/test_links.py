@@ -66,4 +66,4 @@ def test_plot_is_found_by_what_its_page_understands(shortcut: str) -> None:
 
     url = links.of_plot(testbed="2n-clx", ids=ids, shortcut=shortcut)
 
-    assert read(url.removeprefix("/?")) == ExploreState(testbed="2n-clx", ids=ids, shortcut=shortcut)
+    assert read(url.removeprefix("/explore?")) == ExploreState(testbed="2n-clx", ids=ids, shortcut=shortcut)

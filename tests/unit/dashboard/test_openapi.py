@@ -144,7 +144,7 @@ def test_what_may_happen_to_every_request_is_told_of_all(document: dict[str, Any
 @pytest.mark.parametrize(
     ("path", "kinds"),
     [
-        ("/", {"application/json", "text/html", "text/csv"}),
+        ("/explore", {"application/json", "text/html", "text/csv"}),
         ("/runs", {"application/json", "text/html"}),
         ("/healthz", {"application/json"}),
         ("/compare/table.csv", {"text/csv"}),

@@ -49,7 +49,7 @@ def renamed(filled: Filled) -> Filled:
 
 
 def explored(client: TestClient, *asked: tuple[str, Any]) -> Any:
-    answer = client.get("/", params=[("testbed", TESTBEDS[0]), *asked], headers=JSON)
+    answer = client.get("/explore", params=[("testbed", TESTBEDS[0]), *asked], headers=JSON)
     assert 200 == answer.status_code, answer.text
     return answer.json()
 
@@ -83,8 +83,8 @@ def test_other_traces_are_not_found_by_the_old_name(client: TestClient, renamed:
 
 
 def test_old_name_is_not_a_choice(client: TestClient, renamed: Filled) -> None:
-    assert f'"{OLD}"' not in client.get("/", headers=JSON).text
-    assert f'"{NEW}"' in client.get("/", headers=JSON).text
+    assert f'"{OLD}"' not in client.get("/explore", headers=JSON).text
+    assert f'"{NEW}"' in client.get("/explore", headers=JSON).text
 
 
 def test_short_addresses_and_shortcuts_go_on(client: TestClient, renamed: Filled) -> None:

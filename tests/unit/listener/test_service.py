@@ -65,7 +65,7 @@ class Running:
         self.bench, self.watch, self.wakes = bench, FakeWatch(), Wakes()
         self.time = Time(patch, self.wakes)
         self.service = ListenerService(
-            bench.gerrit, bench.poller(), bench.processor, wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
+            bench.processor, poller=bench.poller(), wakes=self.wakes, watch=self.watch,  # type: ignore[arg-type]
             metrics=bench.metrics, groups=bench.settings.groups, poll_s=300.0, leadership=leadership,
         )  # fmt: skip
 
@@ -94,7 +94,7 @@ def test_it_looks_when_it_starts_and_when_nobody_wakes_it(running: Running) -> N
     running.turns(2)
 
     assert [LINE, "perftest-1n-veth"] == running.bench.runner.started
-    assert (30.0, ()) == (running.time.waits[0], running.problems)
+    assert (5.0, ()) == (running.time.waits[0], running.problems)
 
 
 def test_it_looks_soon_after_what_runs(running: Running) -> None:
@@ -204,7 +204,7 @@ def test_comments_that_were_not_looked_at_for_long_are_a_problem(running: Runnin
     running.time.now += 601
 
     (problem,) = running.problems
-    assert problem.startswith("the comments were last read 631 s ago")
+    assert problem.startswith("the comments were last read 606 s ago")
 
 
 def test_jobs_of_this_machine_are_run_once_even_if_another_request_fails(running: Running) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure import ovs, ovs_rules
+from perftrend.measure import ovs, ovs_rules, ovs_tunnels
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
@@ -190,6 +190,70 @@ def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
 
 def test_without_the_exact_match_cache_no_flow_enters_it() -> None:
     assert "other_config:emc-insert-inv-prob=0" in ovs.configuration(PORTS, cpu=0, has_emc=False)
+
+
+def test_ports_of_tunnels_have_bridges_of_their_own() -> None:
+    words = " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True, tunnel="geneve"))
+
+    for number in (0, 1):
+        assert (
+            f"-- set bridge perftrend{number} datapath_type=netdev fail-mode=secure "
+            f"other-config:hwaddr=02:00:00:00:0d:0{number} -- add-port perftrend{number} d{number} "
+        ) in words
+        assert f"-- set interface d{number} ofport_request=1 " in words
+        assert (
+            f"-- add-port perftrend tunnel{number} -- set interface tunnel{number} type=geneve "
+            f"ofport_request={number + 1} options:remote_ip=198.18.{number}.2 options:key={100 + number}"
+        ) in words
+
+
+def test_tunnels_have_addresses_and_neighbours() -> None:
+    assert [
+        "ip address add 198.18.0.1/24 dev perftrend0",
+        "ip link set perftrend0 up",
+        "ip address add 198.18.1.1/24 dev perftrend1",
+        "ip link set perftrend1 up",
+    ] == [" ".join(command) for command in ovs_tunnels.addresses(LINKS)]
+    assert [
+        "tnl/neigh/set perftrend0 198.18.0.2 02:00:00:00:0a:00",
+        "tnl/neigh/set perftrend1 198.18.1.2 02:00:00:00:0a:01",
+    ] == [" ".join(command) for command in ovs_tunnels.neighbours(LINKS)][1:]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"tunnel": "vxlan"},
+            ["udp,udp_dst=4789,in_port=1,actions=LOCAL", "udp,udp_dst=4789,in_port=LOCAL,actions=output:1"],
+        ),
+        (
+            {"tunnel": "geneve", "vlan": "7"},
+            [
+                "udp,udp_dst=6081,dl_vlan=7,in_port=1,actions=strip_vlan,LOCAL",
+                "udp,udp_dst=6081,in_port=LOCAL,actions=mod_vlan_vid:7,output:1",
+            ],
+        ),
+    ],
+)
+def test_bridge_of_a_port_forwards_only_the_tunnel(options: dict[str, str], expected: list[str]) -> None:
+    assert expected == list(ovs_tunnels.rules(options))
+
+
+def test_frames_in_a_tunnel_have_no_tag() -> None:
+    options = {"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}
+
+    assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(LINKS, options))
+
+
+def test_tunnels_of_four_ports_are_two_pairs() -> None:
+    ports = [link.device for link in FOUR]
+    words = " ".join(ovs.configuration(ports, cpu=3, has_emc=True, tunnel="vxlan"))
+
+    assert ["tunnel0 tag=1", "tunnel1 tag=1", "tunnel2 tag=2", "tunnel3 tag=2"] == re.findall(
+        r"set port (tunnel\d tag=\d)", words
+    )
+    assert 4 == words.count("type=vxlan")
 
 
 def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None:

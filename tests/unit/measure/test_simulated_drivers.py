@@ -185,7 +185,7 @@ def test_device_that_is_reconfigured_forwards_nothing_for_a_while_in_one_trial(p
     generator, device = pair
     device.start({**HARD, "reconf_loss_s": "0.25"})
 
-    device.reconfigure({"routes": "10"})
+    device.reconfigure({}, {"routes": "10"})
 
     assert [75_000, 100_000] == [generator.trial(1e5, 1.0, None).received for _ in range(2)]
 
@@ -193,7 +193,7 @@ def test_device_that_is_reconfigured_forwards_nothing_for_a_while_in_one_trial(p
 def test_device_that_was_restarted_since_loses_nothing(pair: Pair) -> None:
     generator, device = pair
     device.start(HARD)
-    device.reconfigure({"routes": "10"})
+    device.reconfigure({}, {"routes": "10"})
 
     device.start(HARD)
 

@@ -107,6 +107,9 @@ class Device:
         STORY.append("device start")
         self.options = dict(options)
 
+    def reconfigure(self, before: dict[str, str], after: dict[str, str]) -> None:
+        STORY.append(f"device {before} becomes {after}")
+
     def verify_running(self) -> None:
         STORY.append("device verified")
 
@@ -177,6 +180,22 @@ def test_restart_keeps_the_options() -> None:
 
         assert {"acl_rules": "20"} == testbed.device.options  # type: ignore[attr-defined]
         assert ["device start", "device stop", "device start"] == STORY[-3:]
+
+
+def test_reconfigured_device_is_given_the_options_that_it_runs_with() -> None:
+    with Testbed(spec()) as testbed:
+        testbed.start_device({"one": "1", "routes": "2"})
+        testbed.reconfigure_device({"routes": "5"})
+        testbed.reconfigure_device({"routes": "9"})
+        testbed.restart_device()
+        testbed.reconfigure_device({"routes": "5"})
+
+        steps = [step for step in STORY if "becomes" in step]
+        assert [
+            "device {'one': '1', 'routes': '2'} becomes {'one': '1', 'routes': '5'}",
+            "device {'one': '1', 'routes': '5'} becomes {'one': '1', 'routes': '9'}",
+            steps[0],
+        ] == steps
 
 
 def test_unknown_option_is_refused_before_anything_starts() -> None:

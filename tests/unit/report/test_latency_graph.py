@@ -71,6 +71,16 @@ def test_axes_have_round_labels() -> None:
     assert ["10", "20", "50", "100", "200", "500", "1000"] == [text for text in shown if text.isdecimal()]
 
 
+@pytest.mark.parametrize(("lowest_us", "highest_us"), [(10.1, 10.3), (0.00101, 0.00103), (2.1e8, 2.2e8)])
+def test_narrow_range_of_latencies_has_labels_that_differ(lowest_us: float, highest_us: float) -> None:
+    latency = Latency(lowest_us, lowest_us, highest_us, histogram=((lowest_us, 90), (highest_us, 10)))
+    picture = drawn({"latency_50": LoadLatency(20e6, (latency,))})
+
+    labels = [element.text for element in picture.iter("{*}text") if element.get("x") == str(LEFT - 8)][:-1]
+    assert len(labels) >= 2
+    assert len(labels) == len(set(labels))
+
+
 def test_load_without_a_valid_latency_is_named() -> None:
     shown = texts(drawn(LATENCIES))
 

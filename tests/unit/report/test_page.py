@@ -13,15 +13,27 @@ import pytest
 from lxml import html
 
 from perftrend import message, report
+from perftrend.analysis.formula import format_key
+from perftrend.analysis.formula.query import parse_query
 from perftrend.errors import UsageError
 from perftrend.latency import Latency, LoadLatency
 from perftrend.measurement import Interval, Measurement, Phase, Step, Trial
 from perftrend.model import Better, Change, Direction, Outcome, Result, Run, Status, Verdict
 from perftrend.report import page
 from perftrend.report.folder import NAMES
+from perftrend.settings import Settings
 from perftrend.text import NOTHING
+from perftrend.trigger import Trigger, parse
 
 MakeVerdict = Callable[..., Verdict]
+ADDRESSES = Settings.load(
+    environment={},
+    overrides={
+        "dashboard.url": "https://perf.example.org",
+        "gerrit.url": "https://review.example.org",
+        "jenkins.url": "https://ci.example.org",
+    },
+)
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'`{{7*7}}../../etc/passwd\x00"
 
 
@@ -50,21 +62,103 @@ def test_header_says_what_was_analysed_and_how(tmp_path: Path, run: Run, make_ve
     assert "SIMULATED" not in header
 
 
-def test_everything_is_linked_to_the_dashboard_where_there_is_one(
+def test_dashboard_is_linked_with_the_plot_and_the_items_of_a_test(
     tmp_path: Path, run: Run, make_verdict: MakeVerdict
 ) -> None:
-    document = write(tmp_path, run, make_verdict(), dashboard="https://perf.example.org")
+    document = write(tmp_path, run, make_verdict(), settings=ADDRESSES)
 
-    of_site, of_test = [
-        urlsplit(address) for address in document.xpath("//@href") if address.startswith("https:")
+    of_site, of_plot, of_items, of_test = [
+        urlsplit(address) for address in document.xpath("//@href") if address.startswith("https://perf.")
     ]
-    assert ("perf.example.org", "/", "") == (of_site.netloc, of_site.path, of_site.query)
     key = make_verdict().series.key
-    chosen = dict(parse_qsl(of_test.query))
-    assert {"testbed": key["testbed"], "p.test": key["test"]} == {
-        name: chosen[name] for name in ("testbed", "p.test")
-    }
-    assert len(key.parameters) == len(chosen)
+    assert ("perf.example.org", "/", "") == (of_site.netloc, of_site.path, of_site.query)
+    assert of_plot == of_test
+    assert [("testbed", "2n-clx"), ("id", format_key(key))] == parse_qsl(of_plot.query)
+    chosen = dict(parse_qsl(of_items.query))
+    assert ("/triage", "all") == (of_items.path, chosen["status"])
+    assert parse_query(chosen["query"]).matches(key.as_dict(), lambda *_: False)
+
+
+def test_builds_have_their_commits(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    document = write(tmp_path, run, make_verdict(), settings=ADDRESSES)
+
+    rows = [text(row) for row in document.xpath("//details[@id='builds']//tbody/tr")]
+    assert "2026-03-07 02:006 000000000000trending" == rows[0]
+    assert 6 == len(rows)
+    groups = [text(cell) for cell in document.xpath("//table[@class='groups-table'][1]/tbody/tr/td[2]")]
+    assert "4 000000000000" == groups[0]
+    commits = document.xpath("//a[code]/@href")
+    assert f"https://review.example.org/q/{4:040x}" in commits
+    assert "https://ci.example.org/job/trending/4/" in document.xpath("//@href")
+
+
+def test_change_has_its_bisection(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    change = replace(make_verdict().changes[0], last_before=1, first_after=4)
+    verdict = make_verdict("64b-1c-ethip4-ip4base-mrr", changes=(change,))
+    document = write(tmp_path, run, verdict, settings=ADDRESSES)
+
+    (steps,) = document.xpath("//div[@class='next-steps']")
+    assert "−20.0 % regression between builds 2 000000000000 and 5 000000000000:" in text(steps)  # noqa: RUF001
+    comment, command = [text(code) for code in steps.xpath(".//code[@class='copy']")]
+    (requested,) = parse(comment)
+    assert isinstance(requested, Trigger)
+    assert (f"{2:040x}", "2n-clx") == (requested.old, requested.testbed)
+    assert command.endswith(
+        f"bisect --testbed 2n-clx --old {2:040x} --new {5:040x} --tags mrrAND64bAND1cANDethip4-ip4base"
+    )
+    assert f"https://review.example.org/q/{5:040x}" in steps.xpath(".//@href")
+
+    (told,) = json.loads((tmp_path / "report" / "report.json").read_text())["tests"][0]["changes"]
+    assert (comment, command) == (told["bisect"]["comment"], told["bisect"]["command"])
+    assert told["plot"].startswith("https://perf.example.org/")
+
+
+def test_change_between_builds_of_one_commit_is_not_bisected(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    verdict = make_verdict()
+    runs = tuple(replace(each, versions={"device": "0123abc"}) for each in verdict.series.runs)
+    same = replace(verdict, series=replace(verdict.series, runs=runs))
+
+    (steps,) = write(tmp_path, run, same, settings=ADDRESSES).xpath("//div[@class='next-steps']")
+
+    assert "Both builds measured the same commit" in text(steps)
+    assert [] == steps.xpath(".//code[@class='copy']")
+
+
+def test_without_addresses_the_commits_are_there(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    document = write(tmp_path, run, make_verdict())
+
+    assert [] == document.xpath("//a[starts-with(@href, 'http')]")
+    assert f"{4:040x}" in document.xpath("//table[@class='groups-table']//code/@title")
+
+
+def test_large_picture_has_axes_with_labels_that_differ(
+    tmp_path: Path, run: Run, make_verdict: MakeVerdict
+) -> None:
+    tiny = make_verdict("tiny", samples=(100.0, 100.2, 100.1, 99.9, 99.8, 100.0), groups=(), changes=())
+    document = write(tmp_path, run, make_verdict(), tiny)
+
+    pictures = document.xpath("//div[@class='chart']")
+    assert 2 == len(pictures)
+    for picture in pictures:
+        levels = [label.text for label in picture.xpath("./svg[@class='levels']/text")]
+        assert len(levels) >= 3
+        assert len(levels) == len(set(levels))
+    builds = [text(group) for group in pictures[0].xpath("./svg[@class='builds']/g")]
+    assert ["1000000002026-03-02", "6000000002026-03-07"] == [builds[0], builds[-1]]
+
+
+def test_progression_is_not_called_a_regression(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    change = Change(3, 8e6, 28.552e6, Direction.PROGRESSION)
+    verdict = make_verdict(
+        outcome=Outcome.PROGRESSION, reason="256.9 % above", long_term_change=2.569, changes=(change,)
+    )
+
+    shown = text(write(tmp_path, run, verdict, settings=ADDRESSES).find(".//tbody"))
+
+    assert "+256.9 % progression" in shown
+    assert "regression" not in shown.lower()
 
 
 def test_simulated_run_says_so(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
@@ -97,7 +191,7 @@ def test_failed_and_missing_tests_are_there_by_name(
 
     document = write(tmp_path, run, missing, failed)
 
-    assert ["64b-broken", "64b-never"] == [text(name) for name in document.findall(".//summary")]
+    assert ["64b-broken", "64b-never"] == [text(name) for name in document.xpath("//tr//summary")]
     assert "first line\nsecond line" in document.text_content()
 
 
@@ -207,7 +301,7 @@ def test_second_report_takes_the_place_of_the_first(
 
     document = write(tmp_path, run, make_verdict("new"))
 
-    assert ["new"] == [text(name) for name in document.findall(".//summary")]
+    assert ["new"] == [text(name) for name in document.xpath("//tr//summary")]
     assert ["0.js", "runs.js"] == sorted(f.name for f in (tmp_path / "report" / "data").iterdir())
 
 
@@ -299,7 +393,7 @@ def test_search_of_another_form_leaves_the_report_whole(
     document = write(tmp_path, run, make_verdict(), results=[newer])
 
     assert [] == document.xpath("//figure[@class='search-graph']")
-    assert ["64b-ip4base"] == [text(name) for name in document.findall(".//summary")]
+    assert ["64b-ip4base"] == [text(name) for name in document.xpath("//tr//summary")]
 
 
 def test_json_has_the_way_of_each_search(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
@@ -334,8 +428,8 @@ def test_drill_down_tells_the_changes_and_the_owners(
     (row,) = document.xpath("//table[contains(@class, 'changes-table')]/tbody/tr")
     assert [
         "2026-03-05",
-        "4",
-        "3 and 4",
+        "4 000000000000",
+        "3 000000000000 and 4 000000000000",
         "\N{MINUS SIGN}20.0 %",
         NOTHING,
         "99.00 %",

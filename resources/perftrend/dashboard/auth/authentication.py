@@ -1,4 +1,8 @@
-"""Authentication of requests by API token, proxy header or session cookie."""
+"""Authentication of requests by API token, proxy header or session cookie.
+
+If nobody can sign in, and only this machine reaches the dashboard, its users are editors: a person who tries
+the dashboard, or uses it for a project of their own.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ from starlette.responses import Response
 from perftrend import COMMAND
 from perftrend.dashboard.auth.csrf import CsrfProtection
 from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
-from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Roles, User, is_name
+from perftrend.dashboard.auth.roles import ANONYMOUS, LOCAL_EDITOR, Person, Roles, User, is_name
 from perftrend.dashboard.auth.sessions import Sessions, UserSession, browser_of
 from perftrend.dashboard.auth.tokens import find_token, user_of
 from perftrend.dashboard.metrics import Metrics
-from perftrend.dashboard.middleware.clients import Clients
+from perftrend.dashboard.middleware.clients import Clients, is_loopback
 from perftrend.errors import SettingsError
 from perftrend.settings import DashboardSettings
 from perftrend.store import Store
@@ -29,6 +33,8 @@ LOG = logging.getLogger(__name__)
 
 _SHORTEST_SECRET = 32
 _EVERYWHERE = ("0.0.0.0:", "[::]:")
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""Headers that only a proxy adds."""
 _BEARER = "bearer "
 _HOW = f"admins create tokens at /users, and operators by {COMMAND} dashboard --new-token NAME"
 _WRONG_TOKEN = f"this API token is invalid, expired or revoked; send another one: {_HOW}"
@@ -49,6 +55,8 @@ class Identity:
 
 
 _ANONYMOUS = Identity()
+# Without a session, there is nothing that a CSRF token could be bound to; the origin is checked nevertheless.
+_LOCAL_EDITOR = Identity(LOCAL_EDITOR)
 
 
 class Authenticator:
@@ -80,6 +88,11 @@ class Authenticator:
         return self._settings.public or not can_sign_in(self._settings)
 
     @cached_property
+    def has_local_editors(self) -> bool:
+        """Whether users of this machine are editors."""
+        return has_local_editors(self._settings)
+
+    @cached_property
     def way_in(self) -> str:
         """One line that lists the available ways to authenticate."""
         ways = ["sign in at /sign-in"] if self.provider else []
@@ -104,6 +117,8 @@ class Authenticator:
         person = self.proxies.person(request)
         if person is not None:
             return Identity(self.user_of(person), f"proxy {person.name}", groups=person.groups)
+        if self.has_local_editors and _is_local(request):
+            return _LOCAL_EDITOR
         return self._in_session(request)
 
     def needs_store(self, request: Request) -> bool:
@@ -218,10 +233,34 @@ def can_sign_in(settings: DashboardSettings) -> bool:
     return bool(settings.oidc_issuer or (settings.user_header and settings.proxies))
 
 
+def has_local_editors(settings: DashboardSettings) -> bool:
+    """Return whether users of this machine are editors: nobody can sign in, and no other machine reaches it.
+
+    A public URL, further host names and proxies are signs of a proxy, whose users must not become editors.
+    """
+    is_reached = settings.url or settings.hosts or settings.proxies or settings.public
+    return settings.local_editor and not (can_sign_in(settings) or is_reached) and is_on_loopback(settings)
+
+
+def is_on_loopback(settings: DashboardSettings) -> bool:
+    """Return whether the dashboard listens to connections from its own machine only."""
+    host = settings.address.rpartition(":")[0].strip("[]")
+    return host == "localhost" or is_loopback(host)
+
+
+def _is_local(request: Request) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy there."""
+    return is_loopback(request.scope.get("perftrend.client", "")) and not any(
+        name in request.headers for name in _FORWARDED
+    )
+
+
 def notices(settings: DashboardSettings) -> tuple[str, ...]:
     """Return notes on authentication for the operator who starts a dashboard, a line each."""
     lines = []
-    if not can_sign_in(settings):
+    if has_local_editors(settings):
+        lines.append("users of this machine may edit; to change that, set dashboard.local_editor: false")
+    elif not can_sign_in(settings):
         lines.append("users cannot sign in, so they can only read; to change that, set dashboard.oidc_issuer")
         if settings.public:
             lines.append(f"dashboard.public is on: everyone who reaches {settings.address} may read")

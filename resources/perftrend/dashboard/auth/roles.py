@@ -24,6 +24,8 @@ RoleName = Literal["viewer", "editor", "admin"]
 TOKEN = "token "  # noqa: S105 - not a secret, but a prefix of names
 OPERATOR = "command line"
 """The owner of tokens that are created without the dashboard."""
+LOCAL = "local user"
+"""The name of every user of this machine, if nobody can sign in."""
 _RESERVED = (TOKEN, GROUP)
 
 
@@ -95,6 +97,8 @@ class User:
 
 ANONYMOUS = User("nobody", Role.VIEWER, signed_in=False)
 """The anonymous user."""
+LOCAL_EDITOR = User(LOCAL, Role.EDITOR, signed_in=False)
+"""A user of the machine on which only its own users reach the dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,5 +152,5 @@ def is_name(text: str) -> bool:
         and text.isprintable()
         and text == text.strip()
         and not text.startswith(_RESERVED)
-        and text not in {ANONYMOUS.name, OPERATOR}
+        and text not in {ANONYMOUS.name, OPERATOR, LOCAL}
     )

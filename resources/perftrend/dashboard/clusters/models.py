@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, MINIMUM_SIDE, TriageStatus
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.store.activity import ActivityEntry
 

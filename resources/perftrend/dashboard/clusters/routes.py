@@ -229,7 +229,7 @@ def explore_all(site: Context, user: TestbedEditor, identity: Identity) -> Redir
     require_editor(user, [stored.testbed])
     ids = ids_of(site, [name for name, _ in stored.members[:MOST_TRACES]])
     shortcut = site.store.shortcuts.save(links.fit_shortcut(ids), user=user.name)
-    return RedirectResponse(f"/?{urlencode({'testbed': stored.testbed, 'shortcut': shortcut})}", 303)
+    return RedirectResponse(links.of_plot(testbed=stored.testbed, shortcut=shortcut), 303)
 
 
 def _check_editor(site: AppContext, user: User, clusters: Iterable[int]) -> None:

@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 from perftrend.analysis.cluster import CORRECTED_CUTOFF, CUTOFF, TriageStatus
 from perftrend.analysis.formula import format_key
-from perftrend.dashboard import bisect_command, links
+from perftrend.bisect import command as bisect_command
+from perftrend.dashboard import links
 from perftrend.dashboard.clusters.models import (
     ClusterBisection,
     ClusteringView,
@@ -26,7 +27,6 @@ from perftrend.model import TraceKey, finite
 from perftrend.scale import Scale, padded_range
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
-from perftrend.store.tiles import TileColumn
 
 _LONGEST_ADDRESS = 8000
 """Maximum length of a link with trace ids; servers and proxies reject much longer ones."""
@@ -114,15 +114,12 @@ def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> Cluster
     :returns: None if one of them is unknown, or both are the same.
     """
     summary = ClusterSummary.model_validate(cluster.summary)
-    older, newer = (
-        TileColumn("" if _is_run(name) else name, cluster.moment, ())
-        for name in (summary.before, cluster.commit)
-    )
+    old, new = ("" if _is_run(name) else name for name in (summary.before, cluster.commit))
     hashes = [name for name, _ in summary.members]
     keys = site.store.clusters.traces(hashes)
     # The test of the nearest trace is the one that shows the step best.
     nearest = next((keys[name] for name in hashes if name in keys), None)
-    found = bisect_command.prepare(site.settings, cluster.testbed, nearest, older, newer)
+    found = bisect_command.prepare(site.settings, cluster.testbed, nearest, old=old, new=new)
     if found is None:
         return None
     return ClusterBisection(git_log=f"git log --oneline {found.old}..{found.new}", **dict(found))
@@ -130,7 +127,7 @@ def prepare_bisect_commands(site: AppContext, cluster: StoredCluster) -> Cluster
 
 def explore_link(site: AppContext, cluster: StoredCluster) -> str:
     """Return the address of a plot of the first 20 traces of a cluster, or of as many as it can contain."""
-    link = f"/?{urlencode({'testbed': cluster.testbed})}"
+    link = links.of_plot(testbed=cluster.testbed)
     for name in ids_of(site, [name for name, _ in cluster.summary["members"]]):
         more = f"{link}&{urlencode({'id': name})}"
         if len(more) > _LONGEST_ADDRESS:

@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import AGGREGATES, Layout, aggregate, levels, rank_rows, robust_range
 from perftrend.analysis.ratios.layout import cells_of
+from perftrend.dashboard import links
 from perftrend.dashboard.compare.comparison import PairComparison, ValueOrigin
 from perftrend.dashboard.compare.models import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
 from perftrend.dashboard.compare.query import BY_NAME, By, Question, Ratio
@@ -206,4 +206,4 @@ def explore_link(cell: CellEntry) -> str:
     sides = (cell.left, cell.right)
     if not all(side.commit for side in sides):
         return ""
-    return "/?" + urlencode([("id", trace) for trace in dict.fromkeys(side.trace for side in sides)])
+    return links.of_plot(ids=list(dict.fromkeys(side.trace for side in sides)))

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect.command import Bisection
 from perftrend.latency import LoadLatency
 
 Number = float | None

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from perftrend import message
 from perftrend.analysis.formula import NormalId, Query, Term, format_key, parse_trace_id
 from perftrend.analysis.query import ValueChoice
-from perftrend.dashboard import bisect_command, links
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect import command as bisect_command
+from perftrend.bisect.command import Bisection
+from perftrend.dashboard import links
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.explore.lines import MOST_LINES, LineDrawing, PointLine, bands, draw_lines
 from perftrend.dashboard.explore.models import (
@@ -368,7 +369,7 @@ def _bisect(
 ) -> Bisection | None:
     if older is None or newer is None:
         return None
-    return bisect_command.prepare(settings, testbed, key, older, newer)
+    return bisect_command.prepare(settings, testbed, key, old=older.revision, new=newer.revision)
 
 
 def _zoom_in_url(window: Window, state: ExploreState, column: int) -> str | None:

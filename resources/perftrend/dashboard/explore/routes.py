@@ -1,4 +1,4 @@
-"""The endpoint of Explore, ``/``. The testbed that an address defaults to is inferred from its selection."""
+"""The endpoint of Explore. The testbed that an address defaults to is inferred from its selection."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
 from perftrend.dashboard.explore.window import TESTBED
+from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.middleware.security import POLICY
 from perftrend.dashboard.pages import page
 from perftrend.dashboard.response_cache import cacheable
@@ -93,7 +94,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/", response_model=Explore, responses=_RESPONSES, openapi_extra={"parameters": _PARAMETERS})
+@router.get(EXPLORE, response_model=Explore, responses=_RESPONSES, openapi_extra={"parameters": _PARAMETERS})
 @cacheable
 def explored(request: Request, site: Context, user: Viewer) -> Response:
     """Plot the selected traces over the commits of a testbed."""

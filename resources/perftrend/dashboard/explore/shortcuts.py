@@ -15,6 +15,7 @@ from perftrend.dashboard.auth import User, Viewer, authenticator_of
 from perftrend.dashboard.context import Context
 from perftrend.dashboard.explore.models import SavedSelection, ShortAddressRequest, ShortcutRequest
 from perftrend.dashboard.explore.state import ExploreState, read
+from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.middleware.clients import is_loopback
 from perftrend.dashboard.pages import body_of, done, parse_body
 from perftrend.errors import UsageError
@@ -35,7 +36,7 @@ def save_shortcut(
     """Save traces and formulas as a shortcut; the same content has the same id."""
     check_can_save(request, user)
     saved = store_shortcut(site.store, wanted.ids, user)
-    return done(request, "/", saved, shortcut=saved.id)
+    return done(request, EXPLORE, saved, shortcut=saved.id)
 
 
 @router.post("/short", response_model=SavedSelection, openapi_extra=body_of(ShortAddressRequest))
@@ -57,7 +58,7 @@ def short(site: Context, _: Viewer, key: str) -> Response:
     query = site.store.short_urls.query(key) if is_key(key) else None
     if query is None:
         raise HTTPException(404, "this short address does not exist")
-    return RedirectResponse(f"/?{query}", 302)
+    return RedirectResponse(f"{EXPLORE}?{query}", 302)
 
 
 def can_save(request: Request, user: User) -> bool:
@@ -100,7 +101,7 @@ def store_short_url(store: Store, url: str, user: User) -> SavedSelection:
         parts = urlsplit(url) if url.startswith(("/", "http://", "https://")) else None
     except ValueError:
         raise UsageError("address: not valid; enter the part after the ?") from None
-    if parts and parts.path != "/":
+    if parts and parts.path not in {EXPLORE, "/"}:
         raise UsageError("address: only Explore pages have short addresses; enter the part after the ?")
     state = read(parts.query if parts else url.removeprefix("?"))
     if state.problems:

@@ -38,7 +38,7 @@ from perftrend.analysis.formula import Query, Term, parse_trace_id
 from perftrend.analysis.formula.query import MOST_TERMS, parse_shortcut
 from perftrend.analysis.query import import_queries, parse
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.links import MOST_IDS
+from perftrend.dashboard.links import EXPLORE, MOST_IDS
 from perftrend.errors import FormulaError, UsageError
 from perftrend.store.shortcuts import LONGEST_QUERY
 
@@ -291,7 +291,7 @@ class ExploreState:
     def url(self) -> str:
         """The address."""
         # Trace ids have many characters that need no escaping in an address, and a page has hundreds of ids.
-        return f"/?{urlencode(self.pairs, safe=_AS_IT_IS)}" if self.pairs else "/"
+        return f"{EXPLORE}?{urlencode(self.pairs, safe=_AS_IT_IS)}" if self.pairs else EXPLORE
 
     def but(self, **changed: object) -> ExploreState:
         """Return the state with other values of some fields; the selected point remains."""

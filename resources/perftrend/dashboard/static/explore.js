@@ -32,7 +32,7 @@ function chosen() {
   for (const [name, value] of new FormData(form)) {
     if (value.trim()) given.append(name, value.trim());
   }
-  return `/?${given}`;
+  return `${location.pathname}?${given}`;
 }
 
 /** Show an address of this page, and add it to the history unless it is there. */
@@ -269,7 +269,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "look" || event.submitter?.name === "format") return;
   event.preventDefault();
-  show(`/?${new URLSearchParams(new FormData(event.target, event.submitter))}`);
+  show(`${location.pathname}?${new URLSearchParams(new FormData(event.target, event.submitter))}`);
 });
 
 document.addEventListener("submit", async (event) => {

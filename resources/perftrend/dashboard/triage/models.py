@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
+from perftrend.dashboard.job_requests import JobView
 from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import Item, Span
 
@@ -177,6 +178,8 @@ class ItemDetail(BaseModel):
     git_log: str
     """Command that lists all commits of the range; empty: the range is unknown."""
     bisect: Bisection | None
+    jobs: list[JobView]
+    """Bisections and other jobs that were requested for it, the newest first."""
     explore: str
     """URL of the plot of exactly these traces."""
     alerts: list[FinderView]

@@ -9,11 +9,13 @@ import numpy as np
 
 from perftrend.analysis.formula import format_key
 from perftrend.analysis.query import parse
-from perftrend.dashboard import bisect_command, links
-from perftrend.dashboard.bisect_command import Bisection
+from perftrend.bisect import command as bisect_command
+from perftrend.bisect.command import Bisection
+from perftrend.dashboard import links
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
+from perftrend.dashboard.job_requests import jobs_of_item
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.dashboard.triage.models import (
     CommitView,
@@ -28,7 +30,6 @@ from perftrend.dashboard.triage.notifications import is_given_up, name_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding
-from perftrend.store.tiles import TileColumn
 
 DRAWN_COLUMNS = 60
 _CHANGES = ("regression", "progression")
@@ -46,7 +47,7 @@ _LEAST_SPAN = 1e-9
 def item_views(site: AppContext, items: Sequence[Item]) -> list[ItemView]:
     """Return the views of items, with the names of the traces that changed most."""
     now = site.catalog.now()
-    return [ItemView.of(item, _name(now, item.trace)) for item in items]
+    return [ItemView.of(item, name_of_trace(now, item.trace)) for item in items]
 
 
 def hashes(site: AppContext, query: str) -> list[str] | None:
@@ -100,12 +101,13 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
     subject = store.activity.newest(_MOST_ENTRIES, item.subject)
     old, new = item.span.last_good_revision, item.span.first_changed_revision
     return ItemDetail(
-        item=ItemView.of(item, _name(now, item.trace)),
+        item=ItemView.of(item, name_of_trace(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
         beside=_find_related(site, item),
         commits=_commits(site, item),
         git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
         bisect=_bisection(site, now, item),
+        jobs=jobs_of_item(site, item.identity),
         explore=f"/triage/{item.identity}/explore" if item.trace else "",
         alerts=[
             FinderView(id=each, name=alerts[each])
@@ -172,9 +174,13 @@ def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
     if item.kind not in _CHANGES:
         return None
     trace = now.by_hash.get(item.trace)
-    older = TileColumn(item.span.last_good_revision, item.span.last_good, ())
-    newer = TileColumn(item.span.first_changed_revision, item.span.first_changed, ())
-    return bisect_command.prepare(site.settings, item.testbed, trace.key if trace else None, older, newer)
+    return bisect_command.prepare(
+        site.settings,
+        item.testbed,
+        trace.key if trace else None,
+        old=item.span.last_good_revision,
+        new=item.span.first_changed_revision,
+    )
 
 
 def _trace(now: Traces, finding: StoredFinding) -> TraceView:
@@ -182,7 +188,7 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
     low, high = finding.relative_interval or (None, None)
     return TraceView(
         hash=finding.trace,
-        name=_name(now, finding.trace),
+        name=name_of_trace(now, finding.trace),
         parameters=trace.key.as_dict() if trace else {},
         unit=trace.unit if trace else "",
         before=finding.before,
@@ -197,7 +203,8 @@ def _trace(now: Traces, finding: StoredFinding) -> TraceView:
     )
 
 
-def _name(now: Traces, trace: str) -> str:
+def name_of_trace(now: Traces, trace: str) -> str:
+    """Return the display name of a trace by its hash; empty if the store no longer has it."""
     found = now.by_hash.get(trace)
     return plain(name_of(found.key)) if found else ""
 

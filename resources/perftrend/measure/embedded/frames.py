@@ -91,7 +91,7 @@ class FlowFields:
             hosts=(destination - _ADDRESS_BYTES[traffic.ip_version], destination),
             transport=transport,
             tunnel_port=ip - ETHERNET_BYTES - TUNNEL_BYTES + IP_BYTES[4] if has_tunnel else None,
-            ip_checksum=ip + 10 if traffic.ip_version == 4 else None,  # noqa: PLR2004
+            ip_checksum=None if traffic.is_ip6 else ip + 10,
             transport_checksum=transport + _CHECKSUM_OFFSETS[traffic.protocol] if has_checksum else None,
         )
 
@@ -179,12 +179,12 @@ def _write_packet(
     """Write the headers of IP and of the transport protocol."""
     hosts = (flow % traffic.hosts + FIRST_HOST).astype(np.uint32)
     protocol = _PROTOCOLS[traffic.protocol]
-    if traffic.ip_version == 4:  # noqa: PLR2004
-        _write_ip4(buffer, lengths, hosts[:, None] + np.array(_pair(NETWORKS, port), np.uint32), protocol)
-        addresses, transport, lengths = buffer[:, 12:20], buffer[:, 20:], lengths - np.uint64(20)
-    else:
+    if traffic.is_ip6:
         _write_ip6(buffer, lengths, hosts, port, protocol)
         addresses, transport, lengths = buffer[:, 8:40], buffer[:, 40:], lengths - np.uint64(40)
+    else:
+        _write_ip4(buffer, lengths, hosts[:, None] + np.array(_pair(NETWORKS, port), np.uint32), protocol)
+        addresses, transport, lengths = buffer[:, 12:20], buffer[:, 20:], lengths - np.uint64(20)
     _write_ports(transport, UDP_PORT + flow % traffic.ports, UDP_PORT)
     if traffic.protocol == "udp":
         _put(transport, 4, lengths, 2)
@@ -204,7 +204,7 @@ def _write_packet(
 
 def has_transport_checksum(traffic: TrafficProfile) -> bool:
     """Return whether frames have a checksum of their data; UDP over IPv4 needs none (RFC 768)."""
-    return traffic.protocol == "tcp" or traffic.ip_version == 6  # noqa: PLR2004
+    return traffic.protocol == "tcp" or traffic.is_ip6
 
 
 def _pair(networks: Sequence[int], port: int) -> tuple[int, int]:
@@ -284,15 +284,13 @@ def port_of_network(network: int, links: int) -> int:
     return network if links > 1 else 0
 
 
-def route(number: int, links: int, version: int = 4) -> tuple[str, int]:
+def route(number: int, links: int, *, is_ip6: bool = False) -> tuple[str, int]:
     """Return the address of a route to a single host, and the number of the network that it is in.
 
     The networks take turns.
-
-    :param version: of IP.
     """
     index, network = divmod(number, count_networks(links))
-    if version == 6:  # noqa: PLR2004
+    if is_ip6:
         return str(IP6_NETWORKS[network].network_address + index), network
     first = NETWORKS[network] if index < _NETWORK_HOSTS else MORE_NETWORKS[network] - _NETWORK_HOSTS
     return str(IPv4Address(first + index)), network

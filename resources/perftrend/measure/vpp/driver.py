@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from perftrend import command_to_install
 from perftrend.errors import TestbedError
-from perftrend.measure.interfaces import Counters, Device, Node, Wiring
+from perftrend.measure.interfaces import Counters, Device, Node, Wiring, added_routes
 from perftrend.measure.program import Program
 from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS
 from perftrend.measure.vpp.api import NoConnectionError, VppApi
@@ -51,8 +51,6 @@ class VppDevice(Device):
         self._program: Program | None = None
         self._api: VppApi | None = None
         self._folder = ""
-        self._version_of_ip = 4
-        self._routes = 0
 
     @override
     def unusable(self) -> str:
@@ -99,8 +97,6 @@ class VppDevice(Device):
             )
         self.version = f"vpp {api.call('show_version')['version']}"
         configure(api, self._wiring.links, options)
-        self._version_of_ip = 6 if options.forwarding == "ip6" else 4
-        self._routes = options.routes
         api.command("clear runtime")
 
     def _read_definitions(self, folder: str) -> str:
@@ -141,12 +137,11 @@ class VppDevice(Device):
             time.sleep(0.05)
 
     @override
-    def reconfigure(self, options: Mapping[str, str]) -> None:
+    def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         if self._api is None:
             raise TestbedError("vpp is not running")
-        routes = int(options["routes"])
-        add_routes(self._api, self._wiring.links, self._version_of_ip, range(self._routes, routes))
-        self._routes = routes
+        options = VppOptions.parse(after, self._node.cpu)
+        add_routes(self._api, self._wiring.links, options, added_routes(before, after))
 
     @override
     def verify_running(self) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of a started VPP: interfaces, addresses, neighbours, routes, bridges and access lists.
+"""The configuration of a started VPP: interfaces, tunnels, addresses, routes, bridges and access lists.
 
 It consists of messages of the binary API, which report every failure. Commands are used where VPP has
 replaced a message by newer versions of it, and for routes, because one command adds as many as a million
@@ -8,21 +8,26 @@ messages.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface, ip_network
 
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import opposite
+from perftrend.measure.traffic import TUNNELS, opposite
 from perftrend.measure.vpp.api import VppApi
 from perftrend.measure.vpp.options import VppOptions, receive_queues, vpp_name
 
 Address = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
-IP4_NETWORKS = tuple(IPv4Network((first, 16)) for first in frames.NETWORKS)
+_NETWORKS: Mapping[int, Sequence[Network]] = {
+    4: [IPv4Network((first, 16)) for first in frames.NETWORKS],
+    6: frames.IP6_NETWORKS,
+}
+_ADDRESSES = {4: "198.18.{port}.1/24", 6: "2001:2:0:{port}::1/64"}
+"""Of the ports, by the version of IP, if the testbed's file has none: those of RFC 2544 and RFC 5180."""
 _MORE_IP4_NETWORKS = tuple(IPv4Network((first, 8)) for first in frames.MORE_NETWORKS)
 """For the routes to single addresses that a network of the traffic has no room for."""
 _BATCH = 250_000
@@ -36,7 +41,8 @@ _STATIC = 1
 """Flag of a neighbour: ``ip_neighbor_flags`` in ``src/vnet/ip-neighbor/ip_neighbor.api``."""
 _DENY, _PERMIT = 0, 1
 _UDP = 17
-_NEW = 0xFFFFFFFF
+_UNSET = 0xFFFFFFFF
+_TUNNEL_MESSAGES = {"vxlan": "vxlan_add_del_tunnel_v3", "geneve": "geneve_add_del_tunnel2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,18 @@ def configure(api: VppApi, links: Sequence[Link], options: VppOptions) -> None:
     :raises TestbedError: for a message or command that VPP refuses, and for a port without a link.
     """
     indexes = _create_interfaces(api, links, options)
-    for index in indexes:
-        api.call("sw_interface_set_flags", sw_if_index=index, flags=_ADMIN_UP)
+    _set_up(api, indexes)
+    if options.vlan:
+        indexes = [
+            api.call("create_vlan_subif", sw_if_index=index, vlan_id=options.vlan)["sw_if_index"]
+            for index in indexes
+        ]
+        _set_up(api, indexes)
+    if options.tunnel != TUNNELS[0]:
+        indexes = [
+            _end_tunnel(api, link, number, index, options.tunnel)
+            for number, (link, index) in enumerate(zip(links, indexes, strict=True))
+        ]
     if options.forwarding == "l2":
         for number, index in enumerate(indexes):
             bridge = number // 2 + 1
@@ -98,6 +114,29 @@ def _create_interfaces(api: VppApi, links: Sequence[Link], options: VppOptions) 
     return indexes
 
 
+def _set_up(api: VppApi, indexes: Sequence[int]) -> None:
+    for index in indexes:
+        api.call("sw_interface_set_flags", sw_if_index=index, flags=_ADMIN_UP)
+
+
+def _end_tunnel(api: VppApi, link: Link, number: int, index: int, tunnel: str) -> int:
+    """Create the tunnel of a port, and return the index of its interface, which VPP sets up."""
+    network = IPv4Network((frames.TUNNEL_NETWORKS[number], 24))
+    own, peer = IPv4Interface((network.network_address + 1, 24)), str(network.network_address + 2)
+    _add_host(api, index, _Neighbour(own, peer, _next_hop(link, number)))
+    ends = ("src_address", "dst_address") if tunnel == "vxlan" else ("local_address", "remote_address")
+    created = api.call(
+        _TUNNEL_MESSAGES[tunnel],
+        is_add=True,
+        vni=frames.TUNNEL_IDS[number],
+        # The next node is that of L2; the default of the message, 0, drops the frames.
+        decap_next_index=_UNSET,
+        **dict(zip(ends, (str(own.ip), peer), strict=True)),
+    )
+    found: int = created["sw_if_index"]
+    return found
+
+
 def _await_links(api: VppApi, links: Sequence[Link]) -> None:
     """Wait until all ports have a link: without, all frames would be lost."""
     deadline = time.monotonic() + _LINK_S
@@ -113,46 +152,49 @@ def _await_links(api: VppApi, links: Sequence[Link]) -> None:
 
 
 def _route(api: VppApi, links: Sequence[Link], indexes: Sequence[int], options: VppOptions) -> None:
-    version = 6 if options.forwarding == "ip6" else 4
     for number, (link, index) in enumerate(zip(links, indexes, strict=True)):
-        host = _neighbour(link, number, version)
-        api.call("sw_interface_add_del_address", sw_if_index=index, is_add=True, prefix=str(host.address))
-        api.call(
-            "ip_neighbor_add_del",
-            is_add=True,
-            neighbor={
-                "sw_if_index": index,
-                "flags": _STATIC,
-                "mac_address": host.mac,
-                "ip_address": host.neighbour,
-            },
-        )
-        if version == 6:  # noqa: PLR2004
+        host = _neighbour(link, number, options.ip_version)
+        _add_host(api, index, host)
+        if options.forwarding == "ip6":
             # Router advertisements would be counted as frames that the generator has not sent.
             api.call("sw_interface_ip6nd_ra_config", sw_if_index=index, suppress=1)
-    networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
     for number in range(frames.count_networks(len(links))):
-        _add_consecutive_routes(api, networks[number], 1, _via(links, number, version))
-    add_routes(api, links, version, range(options.routes))
+        network = _NETWORKS[options.ip_version][number]
+        _add_consecutive_routes(api, network, 1, _via(links, number, options))
+    add_routes(api, links, options, range(options.routes))
 
 
-def add_routes(api: VppApi, links: Sequence[Link], version: int, numbers: range) -> None:
-    """Add routes to single addresses; the networks of the traffic take turns.
+def _add_host(api: VppApi, index: int, host: _Neighbour) -> None:
+    """Give an interface its address, and its neighbour."""
+    api.call("sw_interface_add_del_address", sw_if_index=index, is_add=True, prefix=str(host.address))
+    api.call(
+        "ip_neighbor_add_del",
+        is_add=True,
+        neighbor={
+            "sw_if_index": index,
+            "flags": _STATIC,
+            "mac_address": host.mac,
+            "ip_address": host.neighbour,
+        },
+    )
 
-    :param version: of IP.
-    """
+
+def add_routes(api: VppApi, links: Sequence[Link], options: VppOptions, numbers: range) -> None:
+    """Add routes to single addresses; the networks of the traffic take turns."""
     several = frames.count_networks(len(links))
     for number in range(several):
-        via = _via(links, number, version)
+        via = _via(links, number, options)
         indexes = range(*((end + several - 1 - number) // several for end in (numbers.start, numbers.stop)))
-        for network, count in _prefixes(number, version, indexes):
+        for network, count in _prefixes(number, options.ip_version, indexes):
             _add_consecutive_routes(api, network, count, via)
 
 
-def _via(links: Sequence[Link], network: int, version: int) -> str:
+def _via(links: Sequence[Link], network: int, options: VppOptions) -> str:
     """Return the words of a route to hosts of a network of the traffic."""
     port = frames.port_of_network(network, len(links))
-    return f"via {_neighbour(links[port], port, version).neighbour} {vpp_name(port, links[port].device)}"
+    tag = f".{options.vlan}" if options.vlan else ""
+    neighbour = _neighbour(links[port], port, options.ip_version).neighbour
+    return f"via {neighbour} {vpp_name(port, links[port].device)}{tag}"
 
 
 def _add_consecutive_routes(api: VppApi, network: Network, count: int, via: str) -> None:
@@ -163,14 +205,18 @@ def _add_consecutive_routes(api: VppApi, network: Network, count: int, via: str)
 
 
 def _neighbour(link: Link, number: int, version: int) -> _Neighbour:
-    """Return the addresses of a link, those of benchmarking (RFC 2544, RFC 5180) if the file has none."""
-    own = ip_interface(f"198.18.{number}.1/24" if version == 4 else f"2001:2:0:{number}::1/64")  # noqa: PLR2004
+    """Return the addresses of a link."""
+    own = ip_interface(_ADDRESSES[version].format(port=number))
     if link.device.ip and ip_interface(link.device.ip).version == version:
         own = ip_interface(link.device.ip)
     peer = own.ip + 1
     if link.generator.ip and ip_interface(link.generator.ip).version == version:
         peer = ip_interface(link.generator.ip).ip
-    return _Neighbour(own, str(peer), link.next_hop or frames.host_mac(number).hex(":"))
+    return _Neighbour(own, str(peer), _next_hop(link, number))
+
+
+def _next_hop(link: Link, number: int) -> str:
+    return link.next_hop or frames.host_mac(number).hex(":")
 
 
 def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Network, int]]:
@@ -178,9 +224,9 @@ def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Networ
 
     The addresses of the traffic come first.
     """
-    networks: Sequence[Network] = frames.IP6_NETWORKS if version == 6 else IP4_NETWORKS  # noqa: PLR2004
-    within = networks[number].num_addresses
-    yield from _batches(networks[number], range(routes.start, min(routes.stop, within)))
+    network = _NETWORKS[version][number]
+    within = network.num_addresses
+    yield from _batches(network, range(routes.start, min(routes.stop, within)))
     yield from _batches(
         _MORE_IP4_NETWORKS[number], range(max(routes.start - within, 0), routes.stop - within)
     )
@@ -216,7 +262,7 @@ def _filter(api: VppApi, indexes: Sequence[int], options: VppOptions) -> None:
             "dstport_or_icmpcode_last": 65_535,
         }
     )
-    added = api.call("acl_add_replace", acl_index=_NEW, tag="perftrend", count=len(rules), r=rules)
+    added = api.call("acl_add_replace", acl_index=_UNSET, tag="perftrend", count=len(rules), r=rules)
     for index in indexes:
         api.call(
             "acl_interface_set_acl_list", sw_if_index=index, count=1, n_input=1, acls=[added["acl_index"]]

@@ -14,7 +14,7 @@ from typing import Self
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
 from perftrend.measure.numa import parse_cores
-from perftrend.measure.traffic import FORWARDINGS
+from perftrend.measure.traffic import FORWARDINGS, TUNNELS
 
 _NUMBERS = {
     "buffers": range(1_024, 10_000_001),
@@ -23,7 +23,14 @@ _NUMBERS = {
 }
 _WORDS = {"hugepages": ("yes", "no")}
 _ABILITIES = DeviceAbilities(
-    "VPP", FORWARDINGS, one_link=("ip4", "ip6"), acl_rules=FORWARDINGS, routes=("ip4", "ip6"), cores=64
+    "VPP",
+    FORWARDINGS,
+    one_link=("ip4", "ip6"),
+    acl_rules=FORWARDINGS,
+    routes=("ip4", "ip6"),
+    tunnel=("vxlan", "geneve"),
+    vlan=True,
+    cores=64,
 )
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
 _TEXTS = {
@@ -56,6 +63,8 @@ class VppOptions:
     forwarding: str
     routes: int
     acl_rules: int
+    vlan: int
+    tunnel: str
     workers: int
     worker_cores: tuple[int, ...]
     main_core: int | None
@@ -86,6 +95,8 @@ class VppOptions:
             forwarding=options.get("forwarding", "ip4"),
             routes=int(options.get("routes", 0)),
             acl_rules=int(options.get("acl_rules", 0)),
+            vlan=int(options.get("vlan", 0)),
+            tunnel=options.get("tunnel", TUNNELS[0]),
             workers=workers,
             worker_cores=cores[:workers],
             main_core=main_core,
@@ -116,6 +127,11 @@ class VppOptions:
             )
         if self.routes and self.forwarding not in {"ip4", "ip6"}:
             raise SettingsError(f"device option routes: forwarding={self.forwarding} uses no routes; omit it")
+
+    @property
+    def ip_version(self) -> int:
+        """The version of IP that VPP routes."""
+        return 6 if self.forwarding == "ip6" else 4
 
     @property
     def api_socket(self) -> str:
@@ -203,6 +219,8 @@ def _plugins(options: VppOptions, *, has_dpdk: bool) -> str:
     needed = {*options.plugins, "dpdk" if has_dpdk else "af_packet"}
     if options.acl_rules:
         needed.add("acl")
+    if options.tunnel != TUNNELS[0]:
+        needed.add(options.tunnel)
     enabled = [f"plugin {name}_plugin.so {{ enable }}" for name in sorted(needed)]
     return " ".join(["plugin default { disable }", *enabled])
 

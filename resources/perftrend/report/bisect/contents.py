@@ -11,6 +11,7 @@ from perftrend.analysis.comparison import CsitComparison, compare_by_mdl
 from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect
 from perftrend.model import Better, Direction, MetricSamples
 from perftrend.model import Outcome as Classification
+from perftrend.settings import Settings
 
 _LIKELY = 0.5
 """A test with a smaller probability of being affected is not reported as affected."""
@@ -65,6 +66,8 @@ class BisectReport:
     """The first lines of the diffs of named commits, by hash."""
     last_lines: Sequence[str] = ()
     """The last output of an end of the range that does not build."""
+    settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
+    """Addresses of Gerrit and the dashboard, and the words of requests; None: none of them."""
 
     @property
     def started(self) -> datetime | None:

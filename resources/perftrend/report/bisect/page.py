@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
+from perftrend.bisect.command import format_comment
 from perftrend.model import BuildMeasurement, finite
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.messages import console, message
-from perftrend.report.bisect.texts import effects, measurements
+from perftrend.report.bisect.texts import attempted_commits, effects, measurements
 from perftrend.report.folder import (
     CONSOLE,
     INDEX,
@@ -33,18 +34,23 @@ from perftrend.report.folder import (
     style,
     write_files,
 )
-from perftrend.scale import Scale, padded_range
+from perftrend.report.references import CommitReference, References
+from perftrend.scale import Scale, padded_range, ticks
 from perftrend.text import excerpt, line, plain, value
+from perftrend.trigger import Trigger, parse
 
 DOCUMENT = "bisection.json"
 FORMAT = "perftrend-bisection-report-1"
 """The first key of the document; the number is increased if a key changes its meaning."""
-WIDTH, HEIGHT, BOTTOM = 960, 230, 170
-"""Size of the picture, and the bottom of the values; the belief is below."""
-MARGIN = 24
+WIDTH, HEIGHT, BOTTOM, BASE = 960, 246, 170, 218
+"""Size of the picture, and the bottom of the values and of the belief; the names of commits are below."""
+LEFT, MARGIN = 72, 24
 BARS = 40
 """Height of a bar for certainty."""
 MOST_PLOTS = 6
+_MOST_TICKS = 5
+_NAME_WIDTH = 100.0
+_MEGA = 1e6
 _LEAST_SPAN = 0.04
 """Minimum height, relative to the middle: noise of a tenth of a per cent looks flat."""
 _LEAST_PROBABILITY = 0.005
@@ -114,6 +120,16 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitLabel:
+    """The name of a commit below its values."""
+
+    x: float
+    anchor: str
+    """Its ``text-anchor``."""
+    reference: CommitReference
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
     """One test in coordinates of the picture."""
 
@@ -125,8 +141,10 @@ class Plot:
     """Left edges and widths of the named commits."""
     bars: str
     """The belief, as a path in SVG's notation."""
-    low: str
-    high: str
+    unit: str
+    levels: tuple[tuple[float, str], ...]
+    """Heights and texts of the labels of values."""
+    commits: tuple[CommitLabel, ...]
 
 
 def plots(report: BisectReport) -> list[Plot]:
@@ -137,6 +155,7 @@ def plots(report: BisectReport) -> list[Plot]:
 
 
 def _page(report: BisectReport) -> str:
+    references = References(report.settings)
     return render(
         "bisection.html",
         title="Bisection",
@@ -159,14 +178,28 @@ def _page(report: BisectReport) -> str:
             for each in report.outcome.culprits
         ],
         measured=measurements(report, report.tests),
+        references=references,
+        attempted=[references.commit(name) for name in attempted_commits(report)],
         last_lines=excerpt(report.last_lines),
-        picture={"width": WIDTH, "height": HEIGHT, "bottom": BOTTOM, "margin": MARGIN},
+        picture={"width": WIDTH, "height": HEIGHT, "base": BASE, "left": LEFT, "margin": MARGIN},
         plots=plots(report),
         belief=[texts.suspicion(report, each) for each in report.outcome.belief],
         searched=texts.search_scope(report),
         notes=texts.notes(report),
         command=line(report.command),
+        comment=_comment(report),
     )
+
+
+def _comment(report: BisectReport) -> str:
+    """Return the comment that repeats the search; empty if a comment cannot name its tests."""
+    if report.settings is None:
+        return ""
+    text = format_comment(
+        report.settings, report.subject.testbed, old=report.state.range.old, include=report.settings.tags
+    )
+    requests = parse(text, words=report.settings.trigger.words)
+    return text if len(requests) == 1 and isinstance(requests[0], Trigger) else ""
 
 
 def _culprit(report: BisectReport, culprit: Culprit) -> dict[str, Any]:
@@ -240,11 +273,12 @@ def _plot(report: BisectReport, test: str) -> Plot:
     valid = [average for _, average in averages if average is not None]
     low, high = padded_range(valid, least_span=_LEAST_SPAN) if valid else (0.0, 1.0)
     y = Scale(low, high, BOTTOM - MARGIN, MARGIN)
-    step = (WIDTH - 2 * MARGIN) / max(len(history.commits), 1)
+    step = (WIDTH - LEFT - MARGIN) / max(len(history.commits), 1)
     unit = line(report.any_samples(test).unit)
+    factor = _MEGA if unit == "pps" else 1.0
 
     def x(commit: str) -> float:
-        return round(MARGIN + step * (history.index(commit) + 1), 1)
+        return round(LEFT + step * (history.index(commit) + 1), 1)
 
     def dot(commit: str, average: float | None) -> Dot:
         text = "failed" if average is None else value(average, unit)
@@ -262,16 +296,33 @@ def _plot(report: BisectReport, test: str) -> Plot:
             for commit in culprit.commits
         ),
         bars="".join(_bars(report, x, width)),
-        low=value(low, unit),
-        high=value(high, unit),
+        unit="Mpps" if unit == "pps" else unit,
+        levels=tuple(
+            (round(y(tick.value * factor), 1), tick.text)
+            for tick in ticks(low / factor, high / factor, _MOST_TICKS)
+        ),
+        commits=tuple(_commit_labels(report, x)),
     )
 
 
+def _commit_labels(report: BisectReport, x: Callable[[str], float]) -> Iterator[CommitLabel]:
+    """Yield the names of the culprits and of the ends of the range that do not cover each other."""
+    culprits = (commit for culprit in report.outcome.culprits for commit in culprit.commits)
+    placed: list[float] = []
+    for commit in dict.fromkeys([*culprits, report.state.range.old, report.state.history.new]):
+        place = x(commit)
+        is_last = place > WIDTH - _NAME_WIDTH / 2
+        middle = WIDTH - _NAME_WIDTH / 2 if is_last else place
+        if all(abs(middle - other) >= _NAME_WIDTH for other in placed):
+            placed.append(middle)
+            reference = References(report.settings).commit(commit)
+            yield CommitLabel(WIDTH if is_last else place, "end" if is_last else "middle", reference)
+
+
 def _bars(report: BisectReport, x: Callable[[str], float], width: float) -> Iterator[str]:
-    base = HEIGHT - MARGIN / 2
     for suspected in report.outcome.belief:
         if suspected.probability < _LEAST_PROBABILITY:
             continue
         height = round(suspected.probability * BARS, 1)
         for commit in suspected.commits:
-            yield f"M{x(commit) - width / 2:.1f} {base}v{-height}h{width:.1f}v{height}z"
+            yield f"M{x(commit) - width / 2:.1f} {BASE}v{-height}h{width:.1f}v{height}z"

@@ -13,6 +13,7 @@ from perftrend.bisect.runner import BisectPlan
 from perftrend.builds import Builds
 from perftrend.clients.git import Repository, without_password
 from perftrend.errors import PerftrendError, explain
+from perftrend.execution.job_record import JobResult, NamedCulprit
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.report import gerrit_post
 from perftrend.report.bisect import messages, page, texts
@@ -116,6 +117,7 @@ class Reporter:
             archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
             notices=plan.chosen.notices,
             command=self.command,
+            settings=settings,
             diffs={
                 each.commits[0]: self.product.repository.diff(each.commits[0], most_lines=_DIFF_LINES)
                 for each in outcome.culprits
@@ -150,6 +152,25 @@ class Reporter:
         console.print_text(f"report: {settings.report / 'index.html'}")
         console.print_verdict(texts.sentence(bisect_report))
         return code
+
+
+def result_of(bisect_report: BisectReport) -> JobResult:
+    """Return what pages show of a search: its sentence, and the commits that it names."""
+    return JobResult(
+        texts.sentence(bisect_report),
+        tuple(
+            NamedCulprit(
+                commit,
+                bisect_report.names[commit].subject,
+                texts.author(bisect_report, commit),
+                texts.deed(bisect_report, culprit),
+            )
+            for culprit in bisect_report.outcome.culprits
+            for commit in culprit.commits[:1]
+            if len(culprit.commits) == 1
+        ),
+        bisect_report.link,
+    )
 
 
 def notify_culprits(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.model import Better, Direction
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.text import HASH, format_count, line, percent, span, value
+from perftrend.text import HASH, format_count, line, percent, relative_change, span, value
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
@@ -26,8 +26,13 @@ def sentence(report: BisectReport) -> str:
 def culprit_sentence(report: BisectReport, culprit: Culprit) -> str:
     """Return the same for the change of a single culprit commit."""
     marked = "SIMULATED: " if report.subject.simulated else ""
-    done = f"{_done(report, culprit)}{_sure(culprit)}"
+    done = deed(report, culprit)
     return f"{marked}This change, as commit {culprit.commits[0][:HASH]}, {done}."
+
+
+def deed(report: BisectReport, culprit: Culprit) -> str:
+    """Return what a change did, with its probability: ``made 1 of 2 tests slower…``."""
+    return f"{_done(report, culprit)}{_sure(culprit)}"
 
 
 def commit(report: BisectReport, name: str) -> str:
@@ -70,7 +75,7 @@ def effect(report: BisectReport, test: str, moved: Effect) -> tuple[str, str, st
         "fails" if math.isnan(level) else value(level, unit) for level in (moved.before, moved.after)
     )
     interval = "" if math.isnan(moved.low) else f"{percent(moved.low)} to {percent(moved.high)}"
-    return before, after, "" if math.isnan(moved.relative) else percent(moved.relative), interval
+    return before, after, "" if math.isnan(moved.relative) else relative_change(moved.relative), interval
 
 
 def outcome_word(report: BisectReport, test: str, moved: Effect) -> str:

@@ -24,7 +24,7 @@ from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
 from perftrend.report.mails.mail_text import amounts, line, name_of, nic, shorten, unit_name
 from perftrend.report.mails.record import MOST_RUNS, PendingRuns
 from perftrend.report.texts import courses
-from perftrend.text import NOTHING, natural_key, percent
+from perftrend.text import NOTHING, natural_key, relative_change
 
 MOST_ROWS = 100
 """Maximum number of changes in a mail; the report has all of them."""
@@ -116,7 +116,7 @@ def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str]) -> Change
             shorten(line(verdict.series.key.as_dict().get("frame", NOTHING)), _LONGEST_CELL),
             shorten(trend, _LONGEST_CELL),
             str(verdict.runs) if verdict.runs else NOTHING,
-            percent(verdict.long_term_change).removesuffix(" %"),
+            relative_change(verdict.long_term_change).removesuffix(" %"),
         ),
         reason=shorten(line(verdict.reason), _LONGEST_LINE),
         details=_details(verdict, change),

@@ -120,7 +120,7 @@ def _test(index: int, test: PatchTestVerdict) -> Iterator[str]:
     [row] = texts.rows([test])
     if test.comparison:
         yield (
-            f"  perftrend: {_format_verdict(row)}, {row.difference} of the parent, "
+            f"  perftrend: {_format_verdict(row)}, {row.difference} against the parent, "
             f"in the interval {row.interval}; "
             f"worse with a probability of {test.comparison.probability_worse:.3g}, "
             f"p-value {test.comparison.evidence.p_value:.2g}"

@@ -27,6 +27,7 @@ from perftrend.report.folder import (
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.messages import console, message
 from perftrend.report.perftest.texts import PerftestReport
+from perftrend.report.references import References
 from perftrend.text import excerpt, plain
 
 DOCUMENT = "perftest.json"
@@ -64,6 +65,7 @@ def _page(report: PerftestReport) -> str:
         state="pass" if verdict.vote > 0 else "fail" if verdict.vote < 0 else "open",
         outcome=f"{verdict.vote:+d}" if verdict.vote else "0",
         verdict=verdict,
+        references=References(report.settings),
         notes=texts.notes(report),
         legend=texts.legend(report),
         rows=texts.rows(verdict.tests),

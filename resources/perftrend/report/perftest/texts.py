@@ -6,11 +6,12 @@ The words are the same in every report.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from perftrend.model import Better
 from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
+from perftrend.settings import Settings
 from perftrend.text import (
     HASH,
     NOTHING,
@@ -20,6 +21,7 @@ from perftrend.text import (
     line,
     percent,
     plain,
+    relative_change,
     share,
     span,
     value,
@@ -73,6 +75,8 @@ class PerftestReport:
     """Further notices for readers."""
     ended: bool = True
     """False: further rounds follow."""
+    settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
+    """Addresses of Gerrit and the dashboard, and the words of requests; None: none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def _row(test: PatchTestVerdict, decimals: int) -> PatchTestRow:
         name,
         _value(comparison.parent, unit, decimals),
         _value(comparison.patch, unit, decimals),
-        percent(comparison.relative),
+        relative_change(comparison.relative),
         f"{percent(comparison.low).removesuffix(' %')} to {percent(comparison.high)}",
         outcome(test),
         _reason(test),

@@ -156,7 +156,10 @@ const perftrend = (() => {
     const at = [...Array(count).keys()].map((tick) => Math.round((tick * (test.runs.length - 1)) / Math.max(1, count - 1)));
     return {
       tickvals: at.map((position) => position + 1),
-      ticktext: at.map((position) => `${test.runs[position].build}<br>${escaped(test.runs[position].started.slice(0, 10))}`),
+      ticktext: at.map((position) => {
+        const run = test.runs[position];
+        return [run.build, ...(run.commit ? [escaped(run.commit.slice(0, 8))] : []), run.started.slice(0, 10)].join("<br>");
+      }),
     };
   }
 
@@ -181,12 +184,12 @@ const perftrend = (() => {
     const simulated = test.runs.some((run) => run.simulated);
     return {
       autosize: true,
-      margin: narrow ? { l: 44, r: 36, t: 12, b: 40 } : { l: 64, r: 40, t: 12, b: 48 },
+      margin: narrow ? { l: 44, r: 36, t: 12, b: 56 } : { l: 64, r: 40, t: 12, b: 64 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("soft") },
       xaxis: { ...axis, ...ticks(test, narrow ? 3 : 6), tickangle: 0, range: [0, test.runs.length + 1] },
-      yaxis: { ...axis, ...heights(test), title: { text: escaped(test.unit), standoff: narrow ? 4 : 12 }, tickformat: "~g" },
+      yaxis: { ...axis, ...heights(test), title: { text: escaped(test.unit), standoff: narrow ? 4 : 12 }, exponentformat: "e" },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: narrow ? 11 : 12 } },
       hovermode: "closest",
       hoverlabel: { align: "left", bgcolor: colour("raised"), bordercolor: colour("quiet"), font: { color: colour("ink") } },
@@ -224,7 +227,7 @@ const perftrend = (() => {
   }
 
   function opened(details) {
-    const more = details.closest(".test");
+    const more = details.closest(".row")?.closest(".test");
     const figure = more?.querySelector(".graph");
     if (details.open) more?.querySelectorAll(".search-graph:has(a)").forEach(revive);
     // Where a file is missing the static picture stays, which shows the same.

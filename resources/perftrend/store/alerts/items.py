@@ -265,6 +265,20 @@ class Items:
             now = _by_identity(connection, [edit.item for edit in edits])
         return BulkEditResult(now=tuple(now[edit.item] for edit in edits))
 
+    def assign(self, identity: int, owner: str, *, user: str) -> None:
+        """Set the owner of an item, and record it in the activity log; do nothing if it does not exist."""
+        with write_transaction(self._engine) as connection:
+            before = _by_identity(connection, [identity], lock=True).get(identity)
+            if before is None or before.owner == owner:
+                return
+            change = sa.update(items).where(items.c.id == identity)
+            connection.execute(
+                change.values(
+                    owner=owner, changed=datetime.now(UTC), changed_by=user, version=before.version + 1
+                )
+            )
+            record(connection, user, "assigned", before.subject, owner or "nobody")
+
     def undo(self, versions: Mapping[int, int], *, user: str) -> BulkEditResult[Item]:
         """Undo the last triage of items, unless they have been edited since."""
         with read_transaction(self._engine) as connection:

@@ -203,7 +203,7 @@ def test_request_from_here_is_taken(admin: TestClient, admin_token: str, headers
 def test_other_site_writes_nothing_even_for_nobody(client: TestClient) -> None:
     """On a machine of one person nobody signs in, and a page elsewhere could still send a form."""
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
-        answer = client.post("/short", data={"url": "/?q="}, headers={**JSON, **headers})
+        answer = client.post("/short", data={"url": "/explore?q="}, headers={**JSON, **headers})
 
         assert 403 == answer.status_code
         assert "from another site" in answer.json()["error"]

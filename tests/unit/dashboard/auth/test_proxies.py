@@ -171,7 +171,8 @@ def test_what_should_be_known_is_said() -> None:
     def said(**chosen: Any) -> str:
         return " / ".join(notices(DashboardSettings.model_validate(chosen)))
 
-    assert "users cannot sign in" in said()
+    assert "users of this machine may edit" in said()
+    assert "users cannot sign in" in said(local_editor=False)
     assert "restart invalidates open forms" in said(oidc_issuer="https://idp.example", oidc_client_id="x")
     assert "" == said(oidc_issuer="https://idp.example", oidc_client_id="x", secret="x" * 32)
     assert "dashboard.user_header is ignored" in said(user_header="X-User")

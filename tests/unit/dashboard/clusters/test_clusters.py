@@ -285,7 +285,7 @@ def test_editor_keeps_all_traces_as_a_shortcut(site: AppContext, editor: TestCli
     there = editor.post(cluster["explore"]).headers["location"]
 
     query, shortcut = there.rsplit("=", 1)
-    assert f"/?testbed={TESTBED}&shortcut" == query
+    assert f"/explore?testbed={TESTBED}&shortcut" == query
     assert [format_key(key) for key in keys] == list(site.store.shortcuts.load(shortcut) or ())
 
 
@@ -296,5 +296,5 @@ def test_explore_shows_the_traces_of_a_cluster(site: AppContext, client: TestCli
     answer = client.get(cluster["explore"])
 
     assert 303 == answer.status_code
-    assert answer.headers["location"].startswith(f"/?testbed={TESTBED}&id=")
+    assert answer.headers["location"].startswith(f"/explore?testbed={TESTBED}&id=")
     assert 1 == answer.headers["location"].count("id=%2C")

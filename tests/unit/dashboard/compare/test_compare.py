@@ -271,7 +271,7 @@ def test_cell_of_two_commits_is_marked(client: TestClient, filled: Filled) -> No
 
 def test_plot_of_both_testbeds_has_both(client: TestClient, filled: Filled) -> None:
     page = client.get("/compare", params={**TWO_TESTBEDS, "row": TESTS[0]}).text
-    links = re.findall(r'href="(/\?id=[^"]*)">Explore both', page)
+    links = re.findall(r'href="(/explore\?id=[^"]*)">Explore both', page)
     plots = [client.get(unescape(link), headers=JSON).json() for link in links]
 
     assert 3 == len(plots)

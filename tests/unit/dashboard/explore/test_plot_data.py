@@ -20,14 +20,14 @@ _DRAWN = re.compile(r'<script type="application/json" id="drawn">(.*?)</script>'
 
 def drawn(client: TestClient, *pairs: tuple[str, object]) -> dict[str, Any]:
     """Return what stands in the page, as a browser reads it."""
-    (text,) = _DRAWN.findall(client.get(f"/?{urlencode(pairs)}").text)
+    (text,) = _DRAWN.findall(client.get(f"/explore?{urlencode(pairs)}").text)
     found: dict[str, Any] = json.loads(text)
     return found
 
 
 def test_plot_has_the_values_of_the_page(client: TestClient, filled: Filled) -> None:
     pairs = (("q", "metric=~mrr|ndr|latency"), ("at", STEP), ("of", format_key(filled.slower)))
-    model = client.get(f"/?{urlencode(pairs)}", headers={"Accept": "application/json"}).json()
+    model = client.get(f"/explore?{urlencode(pairs)}", headers={"Accept": "application/json"}).json()
     plot = drawn(client, *pairs)
 
     for line, told in zip(plot["lines"], model["lines"], strict=True):

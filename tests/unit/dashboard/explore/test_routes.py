@@ -39,14 +39,14 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'; DROP TABLE runs; --"
 
 
 def asked(client: TestClient, *pairs: tuple[str, object], status: int = 200) -> dict[str, Any]:
-    answer = client.get(f"/?{urlencode(pairs)}", headers=JSON)
+    answer = client.get(f"/explore?{urlencode(pairs)}", headers=JSON)
     assert answer.status_code == status, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
 def page_of(client: TestClient, *pairs: tuple[str, object], status: int = 200) -> str:
-    answer = client.get(f"/?{urlencode(pairs)}", headers=HTML)
+    answer = client.get(f"/explore?{urlencode(pairs)}", headers=HTML)
     assert answer.status_code == status
     return answer.text
 
@@ -361,8 +361,8 @@ def test_old_tile_and_newest_points(client: TestClient, store: Store) -> None:
     assert newest["lines"][0]["values"] == [float(number) for number in range(12, 140)]
     assert first["lines"][0]["values"] == [float(number) for number in range(128)]
     assert last["lines"][0]["values"] == [float(number) for number in range(128, 140)]
-    assert (newest["tile"]["older"], newest["tile"]["newer"]) == ("/?tile=0", None)
-    assert first["tile"]["newer"] == "/"
+    assert (newest["tile"]["older"], newest["tile"]["newer"]) == ("/explore?tile=0", None)
+    assert first["tile"]["newer"] == "/explore"
 
 
 def test_link_to_a_point_finds_its_tile_when_others_are_newer(client: TestClient, store: Store) -> None:
@@ -392,7 +392,7 @@ def test_links_keep_what_is_seen_unless_they_lead_to_another_time(client: TestCl
         # Of the form that chooses, and of the one that opens points.
         assert text.count(f'<input type="hidden" name="{name}" value="{value}">') == 2
     elsewhere = [("scale", "1"), ("q", "metric=mrr"), *((name, str(value)) for name, value in point)]
-    assert parse_qsl(answer["tile"]["zoomed_out"].removeprefix("/?")) == elsewhere
+    assert parse_qsl(answer["tile"]["zoomed_out"].removeprefix("/explore?")) == elsewhere
 
 
 def test_more_lines_than_can_be_drawn_are_told(client: TestClient, store: Store) -> None:
@@ -475,7 +475,7 @@ def test_expression_that_would_blow_up_is_matched(client: TestClient, store: Sto
     assert asked(client, ("q", "test=~^(a|aa)+b$"))["matched"] == 0
 
 
-@pytest.mark.parametrize("path", ["/", "/?show=ave&by=test", "/?q=metric=mrr"])
+@pytest.mark.parametrize("path", ["/explore", "/explore?show=ave&by=test", "/explore?q=metric=mrr"])
 def test_names_are_text_and_nothing_more(client: TestClient, store: Store, path: str) -> None:
     key = TraceKey.of(test=HOSTILE, metric="mrr", testbed="2n-clx", **{"<b>name</b>": "{{ 7 * 7 }}"})
     result = Result(key, "<i>pps</i>", Better.HIGHER, Status.PASS, (1.0,), 1.0, message=HOSTILE)
@@ -497,7 +497,7 @@ def test_names_are_text_and_nothing_more(client: TestClient, store: Store, path:
 
 def test_query_string_comes_back_as_text(client: TestClient, filled: Filled) -> None:
     for name in ("q", "queries", "formula", "id", "shortcut", "find", "by", "of", f"p.{HOSTILE}"):
-        text = client.get(f"/?{urlencode([(name, HOSTILE)])}", headers=HTML).text
+        text = client.get(f"/explore?{urlencode([(name, HOSTILE)])}", headers=HTML).text
         assert "<img src=x" not in text
 
 
@@ -547,7 +547,7 @@ def test_what_cannot_be_is_refused_in_one_line(
 
 def test_csv_has_a_row_for_each_point(client: TestClient, filled: Filled) -> None:
     pairs = [("q", "metric=mrr"), ("show", "ave"), ("by", "frame"), ("format", "csv")]
-    answer = client.get(f"/?{urlencode(pairs)}")
+    answer = client.get(f"/explore?{urlencode(pairs)}")
     head, *rows = csv.reader(io.StringIO(answer.text))
     lines = asked(client, *pairs[:-1])["lines"]
 
@@ -562,13 +562,13 @@ def test_csv_has_a_row_for_each_point(client: TestClient, filled: Filled) -> Non
 def test_query_with_a_mistake_gives_no_csv(
     client: TestClient, filled: Filled, headers: dict[str, str], kind: str
 ) -> None:
-    answer = client.get("/?q=frame&format=csv", headers=headers)
+    answer = client.get("/explore?q=frame&format=csv", headers=headers)
 
     assert (400, kind) == (answer.status_code, answer.headers["content-type"].partition(";")[0])
 
 
 def test_policy_lets_only_our_files_run(client: TestClient, filled: Filled) -> None:
-    policy = client.get("/", headers=HTML).headers["content-security-policy"]
+    policy = client.get("/explore", headers=HTML).headers["content-security-policy"]
 
     assert "script-src 'self' 'unsafe-eval'" in policy
     assert "unsafe-inline" not in policy
@@ -603,12 +603,12 @@ def test_form_keeps_a_shortcut_and_leads_to_it(editor: TestClient, filled: Fille
 
 
 def test_short_address_leads_to_its_page(editor: TestClient, filled: Filled) -> None:
-    kept = sent(editor, "/short", {"url": "/?q=metric%3Dmrr&evil=1"}).json()
+    kept = sent(editor, "/short", {"url": "/explore?q=metric%3Dmrr&evil=1"}).json()
     again = sent(editor, "/short", {"url": "q=metric%3Dmrr"}).json()
     answer = editor.get(kept["url"])
 
     assert kept == again
-    assert (answer.status_code, answer.headers["location"]) == (302, "/?q=metric%3Dmrr")
+    assert (answer.status_code, answer.headers["location"]) == (302, "/explore?q=metric%3Dmrr")
 
 
 @pytest.mark.parametrize(
@@ -628,7 +628,7 @@ def test_short_address_is_given_to_our_pages_only(editor: TestClient, filled: Fi
     answer = sent(editor, "/short", {"url": url})
 
     if answer.status_code == 200:
-        assert editor.get(answer.json()["url"]).headers["location"] == "/?"
+        assert editor.get(answer.json()["url"]).headers["location"] == "/explore?"
     else:
         assert answer.status_code == 400
 

@@ -70,11 +70,14 @@ def test_what_is_seen_is_read_as_it_was_written(zoom: Zoom) -> None:
 def test_another_part_of_time_is_seen_as_a_whole() -> None:
     zoomed = read("tile=3&q=a%3Db&x=400..410&y=1..2+Mpps")
 
-    assert ("/?tile=3&q=a%3Db&x=400..410&y=1..2+Mpps", WHOLE) == (zoomed.url, zoomed.with_tile(0, 2).zoom)
+    assert ("/explore?tile=3&q=a%3Db&x=400..410&y=1..2+Mpps", WHOLE) == (
+        zoomed.url,
+        zoomed.with_tile(0, 2).zoom,
+    )
 
 
 def test_what_is_as_usual_is_left_out() -> None:
-    assert ExploreState().url == "/"
+    assert ExploreState().url == "/explore"
 
 
 def test_boxes_and_text_make_one_query() -> None:

@@ -23,7 +23,7 @@ BOTH = f"metric=mrr&test=64b-1c-ethip4-ip4base&testbed={HERE}&testbed={THERE}"
 
 
 def asked(client: TestClient, *pairs: tuple[str, object]) -> dict[str, Any]:
-    answer = client.get(f"/?{urlencode(pairs)}", headers={"Accept": "application/json"})
+    answer = client.get(f"/explore?{urlencode(pairs)}", headers={"Accept": "application/json"})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -110,7 +110,9 @@ def test_too_many_of_other_testbeds_are_refused_where_no_tile_has_them(
 ) -> None:
     monkeypatch.setattr(window, "MOST_SINGLE", 2 * RUNS)
     pairs = {"scale": 1, "formula": 'ave(filter("testbed=~."))'}
-    (mistake,) = client.get("/", params=pairs, headers={"Accept": "application/json"}).json()["mistakes"]
+    (mistake,) = client.get("/explore", params=pairs, headers={"Accept": "application/json"}).json()[
+        "mistakes"
+    ]
 
     assert "18 traces are too many to be read commit by commit" in mistake["reason"]
 

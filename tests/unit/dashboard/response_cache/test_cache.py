@@ -22,7 +22,7 @@ from tests.unit.dashboard.conftest import Filled, commit
 
 COMMIT = commit(7)
 MARK = "evil.example"
-PAGES = ("/", "/triage", "/clusters", "/compare", "/annotations", "/runs", "/alerts", "/activity")
+PAGES = ("/explore", "/triage", "/clusters", "/compare", "/annotations", "/runs", "/alerts", "/activity")
 ROOM = 2**20
 
 
@@ -63,13 +63,13 @@ def people(site: AppContext) -> Iterator[Callable[[str], TestClient]]:
 def asked(site: AppContext, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the testbeds whose runs were read: ``/runs`` reads each once."""
     found: list[str] = []
-    runs = site.store.runs
+    find_replaced = site.store.find_replaced
 
-    def counting(testbed: str, *, last: int | None = None) -> object:
+    def counting(testbed: str) -> object:
         found.append(testbed)
-        return runs(testbed, last=last)
+        return find_replaced(testbed)
 
-    monkeypatch.setattr(site.store, "runs", counting)
+    monkeypatch.setattr(site.store, "find_replaced", counting)
     return found
 
 
@@ -100,14 +100,14 @@ def test_many_readers_cost_as_much_as_one(
 def test_those_who_ask_at_the_same_time_wait_for_one_answer(
     people: Callable[[str], TestClient], filled: Filled, site: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ready, runs = threading.Semaphore(0), threading.Event(), site.store.runs
+    begun, ready, find_replaced = threading.Semaphore(0), threading.Event(), site.store.find_replaced
 
-    def waiting(testbed: str, *, last: int | None = None) -> object:
+    def waiting(testbed: str) -> object:
         begun.release()
         ready.wait(10)
-        return runs(testbed, last=last)
+        return find_replaced(testbed)
 
-    monkeypatch.setattr(site.store, "runs", waiting)
+    monkeypatch.setattr(site.store, "find_replaced", waiting)
     browser = people("")
     with ThreadPoolExecutor(8) as pool:
         several = [pool.submit(browser.get, "/runs") for _ in range(8)]
@@ -200,7 +200,7 @@ def test_page_is_the_same_in_every_coding(people: Callable[[str], TestClient], c
         {"Accept-Encoding": MARK, "Range": "bytes=0-3", "If-Modified-Since": "Thu, 01 Jan 2099 00:00:00 GMT"},
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/compare", "/runs"])
+@pytest.mark.parametrize("path", ["/explore", "/compare", "/runs"])
 def test_header_of_one_gets_into_no_answer_to_another(
     people: Callable[[str], TestClient], filled: Filled, headers: dict[str, str], path: str
 ) -> None:
@@ -211,7 +211,7 @@ def test_header_of_one_gets_into_no_answer_to_another(
 
     assert (200, 200) == (poisoned.status_code, after.status_code)
     assert MARK not in after.text + str(after.headers) + poisoned.text
-    assert clean == after.text or path == "/"
+    assert clean == after.text or path == "/explore"
 
 
 def test_form_of_one_is_not_sent_to_another(people: Callable[[str], TestClient]) -> None:
@@ -229,8 +229,8 @@ def test_form_of_one_is_not_sent_to_another(people: Callable[[str], TestClient])
 def test_address_in_another_order_is_answered_as_well(
     people: Callable[[str], TestClient], filled: Filled
 ) -> None:
-    one = people("").get("/?testbed=3n-skx&q=metric%3Dmrr&format=json").json()
-    other = people("").get("/?format=json&q=metric%3Dmrr&testbed=3n-skx").json()
+    one = people("").get("/explore?testbed=3n-skx&q=metric%3Dmrr&format=json").json()
+    other = people("").get("/explore?format=json&q=metric%3Dmrr&testbed=3n-skx").json()
     last = people("").get("/runs?last=1&last=3&format=json").json()
     first = people("").get("/runs?last=3&last=1&format=json").json()
 
@@ -248,8 +248,8 @@ def test_endless_addresses_take_bounded_memory(people: Callable[[str], TestClien
 
 def test_browser_that_has_the_page_is_sent_none(people: Callable[[str], TestClient]) -> None:
     browser = people("eva")
-    first = browser.get("/")
-    again = browser.get("/", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
+    first = browser.get("/explore")
+    again = browser.get("/explore", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
 
     assert (304, b"") == (again.status_code, again.content)
     # The browser takes these in place of those that it has.
@@ -303,7 +303,7 @@ def test_store_that_is_away_is_told_and_forgotten(
     browser = people("")
     with monkeypatch.context() as patch:
         patch.setattr(store.changes, "state", away)
-        patch.setattr(store, "runs", lambda *_, **__: away())
+        patch.setattr(store, "find_replaced", lambda *_, **__: away())
         patch.setattr(store.tiles, "testbeds", away)
         status = browser.get("/runs").status_code
 
@@ -318,7 +318,7 @@ def test_fault_is_told_to_each_and_not_kept(
 
     with TestClient(make_app(site), base_url="http://localhost", raise_server_exceptions=False) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(site.store, "runs", faulty)
+            patch.setattr(site.store, "find_replaced", faulty)
             broken = [client.get("/runs").status_code for _ in range(2)]
 
         assert ([500, 500], 200) == (broken, client.get("/runs").status_code)

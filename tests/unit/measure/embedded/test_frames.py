@@ -198,7 +198,7 @@ def test_routes_are_those_of_the_traffic_and_then_others() -> None:
         "30.14.66.63",
     ] == [addresses.route(number, 2)[0] for number in numbers]  # fmt: skip
     assert ["2001:db8:a::", "2001:db8:14::", "2001:db8:a::1"] == [
-        addresses.route(number, 2, 6)[0] for number in range(3)
+        addresses.route(number, 2, is_ip6=True)[0] for number in range(3)
     ]
 
 

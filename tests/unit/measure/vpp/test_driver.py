@@ -192,6 +192,86 @@ def test_networks_are_behind_all_ports(
     assert 6 == sum(int(words[5]) for words in routes[len(expected) :])
 
 
+def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) -> None:
+    options = installed.options(forwarding="ip6", vlan="100", acl_rules="1")
+    device.start(options)
+    device.reconfigure(options, {**options, "routes": "1"})
+
+    requests = installed.requests
+    assert ["vlan host-d0.100", "vlan host-d1.100"] == [line for line in requests if "vlan" in line]
+    assert "address host-d0.100 2001:2::1/64" in requests
+    assert "neighbor host-d1.100 2001:2:0:1::2 02:00:00:00:0a:01 static" in requests
+    assert "advertisements host-d1.100 off" in requests
+    assert "acl host-d1.100 input [0]" in requests
+    assert [
+        "ip route add 2001:db8:a::/48 count 1 via 2001:2::2 host-d0.100",
+        "ip route add 2001:db8:14::/48 count 1 via 2001:2:0:1::2 host-d1.100",
+        "ip route add 2001:db8:a::/128 count 1 via 2001:2::2 host-d0.100",
+    ] == [line for line in requests if line.startswith("ip route")]
+
+
+def test_frames_of_a_vlan_are_bridged(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(forwarding="l2", vlan="4094"))
+
+    assert ["bridge host-d0.4094 1 True", "bridge host-d1.4094 1 True"] == [
+        line for line in installed.requests if line.startswith("bridge")
+    ]
+
+
+@pytest.mark.parametrize("tunnel", ["vxlan", "geneve"])
+def test_tunnels_are_bridged(installed: Installed, device: VppDevice, tunnel: str) -> None:
+    device.start(installed.options(forwarding="l2", tunnel=tunnel, acl_rules="1"))
+
+    assert [
+        "address host-d0 198.18.0.1/24",
+        "neighbor host-d0 198.18.0.2 02:00:00:00:0a:00 static",
+        f"{tunnel} 198.18.0.1 198.18.0.2 vni 100 l2",
+        "address host-d1 198.18.1.1/24",
+        "neighbor host-d1 198.18.1.2 02:00:00:00:0a:01 static",
+        f"{tunnel} 198.18.1.1 198.18.1.2 vni 101 l2",
+        "create bridge-domain 1 learn 1 forward 1 uu-flood 1 flood 1 arp-term 0",
+        f"bridge {tunnel}_tunnel0 1 True",
+        f"bridge {tunnel}_tunnel1 1 True",
+        "acl 2 rules, 1 permit",
+        f"acl {tunnel}_tunnel0 input [0]",
+        f"acl {tunnel}_tunnel1 input [0]",
+    ] == installed.requests[2:-1]
+
+
+def test_tunnels_of_a_vlan_are_cross_connected(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(forwarding="l2xc", tunnel="vxlan", vlan="7"))
+
+    requests = installed.requests
+    assert "address host-d1.7 198.18.1.1/24" in requests
+    assert "neighbor host-d1.7 198.18.1.2 02:00:00:00:0a:01 static" in requests
+    assert "xconnect vxlan_tunnel0 vxlan_tunnel1 True" in requests
+
+
+def test_build_without_a_tunnel_is_an_error(installed: Installed, device: VppDevice) -> None:
+    (installed.api / "plugins" / "geneve.api.json").unlink()
+
+    with pytest.raises(TestbedError, match="VPP does not know the message geneve_add_del_tunnel2"):
+        device.start(installed.options(forwarding="l2", tunnel="geneve"))
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("create_vlan_subif", {"vlan": "7"}),
+        ("vxlan_add_del_tunnel_v3", {"forwarding": "l2", "tunnel": "vxlan"}),
+        ("geneve_add_del_tunnel2", {"forwarding": "l2", "tunnel": "geneve"}),
+    ],
+)
+def test_interface_that_vpp_refuses_is_an_error(
+    installed: Installed, device: VppDevice, message: str, options: dict[str, str]
+) -> None:
+    installed.install(VPP_DOUBLE_REFUSES=message)
+
+    with pytest.raises(TestbedError, match=f"^vpp: {message} failed with retval -1: unspecified error$"):
+        device.start(installed.options(**options))
+    assert [] == device.busy_processes()
+
+
 def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevice) -> None:
     device.start(installed.options(routes="1000001"))
 
@@ -215,10 +295,11 @@ def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevic
 def test_running_device_gets_only_the_routes_that_it_lacks(
     installed: Installed, device: VppDevice, forwarding: str, first: str, second: str
 ) -> None:
-    device.start(installed.options(routes="2", forwarding=forwarding))
+    options = installed.options(routes="2", forwarding=forwarding)
+    device.start(options)
     started = len(installed.requests)
 
-    device.reconfigure({"routes": "5"})
+    device.reconfigure(options, {**options, "routes": "5"})
 
     routes = [line.split() for line in installed.requests[started:]]
     assert [(first, "2", "host-d0"), (second, "1", "host-d1")] == [
@@ -228,8 +309,9 @@ def test_running_device_gets_only_the_routes_that_it_lacks(
 
 def test_routes_that_are_added_in_two_steps_are_those_of_one(installed: Installed, device: VppDevice) -> None:
     """The step is where the addresses of the traffic end: those of 131,072 routes in two networks."""
-    device.start(installed.options(routes="131071"))
-    device.reconfigure({"routes": "131075"})
+    options = installed.options(routes="131071")
+    device.start(options)
+    device.reconfigure(options, {**options, "routes": "131075"})
 
     routes = [line.split() for line in installed.requests if line.startswith("ip route")][2:]
     assert [

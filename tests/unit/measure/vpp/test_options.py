@@ -76,6 +76,10 @@ def test_only_the_plugins_that_are_needed_are_loaded() -> None:
         "plugin default { disable } plugin acl_plugin.so { enable } plugin af_packet_plugin.so { enable } "
         "plugin nat_plugin.so { enable }"
     ) == sections(KERNEL_PORTS, plugins="nat", acl_rules="1")["plugins"]
+    assert (
+        "plugin vxlan_plugin.so { enable }"
+        in (sections(KERNEL_PORTS, plugins="nat", forwarding="l2", tunnel="vxlan")["plugins"])
+    )
     assert "plugin dpdk_plugin.so { enable }" in sections(PCI_PORTS, plugins="nat")["plugins"]
 
 
@@ -143,8 +147,9 @@ def test_no_value_opens_or_closes_a_section(options: dict[str, str]) -> None:
         ({"forwarding": "l2", "acl_rules": "20"}, ""),
         ({"forwarding": "ip6", "routes": "10000"}, ""),
         ({"forwarding": "l2", "routes": "10000"}, "routes=10000 for forwarding=l2"),
-        ({"forwarding": "l2", "vlan": "100"}, "vlan=100 for forwarding=l2"),
-        ({"forwarding": "l2", "tunnel": "vxlan"}, "tunnel=vxlan for forwarding=l2"),
+        ({"forwarding": "ip4", "vlan": "100"}, ""),
+        ({"forwarding": "l2", "tunnel": "vxlan"}, ""),
+        ({"forwarding": "l2", "tunnel": "geneve", "vlan": "7"}, ""),
     ],
 )
 def test_tests_that_vpp_cannot_run_are_skipped(options: dict[str, str], reason: str) -> None:

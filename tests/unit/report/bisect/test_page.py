@@ -9,10 +9,21 @@ from typing import Any
 
 import jsonschema
 import pytest
+from lxml import html
 
 from perftrend.report.bisect import NamedCommit, document, files, sentence, write
+from perftrend.settings import Settings
+from perftrend.trigger import Trigger, parse
 from tests.unit.report.bisect.reports import KINDS, name, slower
 
+ADDRESSES = Settings.load(
+    environment={},
+    overrides={
+        "dashboard.url": "https://perf.example.org",
+        "gerrit.url": "https://review.example.org",
+        "tags": ("mrrAND64b",),
+    },
+)
 SCHEMA = Path(__file__).resolve().parents[4] / "docs" / "formats" / "bisection-report.schema.json"
 
 
@@ -82,6 +93,42 @@ def test_values_are_drawn_from_left_to_right_and_higher_ones_higher() -> None:
     places = [tuple(map(float, each)) for each in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', first)]
     assert sorted(x for x, _ in places) == [x for x, _ in places]
     assert places[0][1] == places[1][1] < places[2][1] == places[3][1]
+
+
+def test_axes_have_labels_that_differ() -> None:
+    page = html.document_fromstring(files(KINDS["slower"])["index.html"])
+
+    for picture in page.xpath("//figure/svg"):
+        levels = picture.xpath("./text[@x='56']/text()")
+        assert len(levels) >= 2
+        assert len(levels) == len(set(levels))
+    commits = [label.text_content() for label in page.xpath("//figure[1]/svg/text[not(@x='56')]")]
+    assert ["000000000002", "000000000000", "000000000004"] == commits
+
+
+def test_commits_and_the_dashboard_are_linked() -> None:
+    page = html.document_fromstring(files(slower(settings=ADDRESSES))["index.html"])
+
+    measured = page.xpath("//td/a/@href")
+    assert [f"https://review.example.org/q/{name(number)}" for number in (0, 1, 2, 4)] == measured
+    assert "https://perf.example.org/" in page.xpath("//dl//a/@href")
+
+
+def test_command_and_comment_repeat_the_search() -> None:
+    page = html.document_fromstring(files(slower(settings=ADDRESSES, command="./run bisect"))["index.html"])
+
+    command, comment = page.xpath("//code[@class='copy']/text()")
+    (requested,) = parse(comment)
+    assert "./run bisect" == command
+    assert isinstance(requested, Trigger)
+    assert (name(0), ("mrrAND64b",)) == (requested.old, requested.include)
+
+
+def test_tests_that_no_comment_can_name_are_in_the_command_alone() -> None:
+    settings = ADDRESSES.model_copy(update={"tags": ("mrr OR $(reboot)",)})
+    page = html.document_fromstring(files(slower(settings=settings, command="./run bisect"))["index.html"])
+
+    assert ["./run bisect"] == page.xpath("//code[@class='copy']/text()")
 
 
 def test_first_lines_of_the_diff_are_shown() -> None:

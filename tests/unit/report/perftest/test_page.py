@@ -12,7 +12,8 @@ import pytest
 from perftrend.model import NOT_VALID
 from perftrend.perftest import Broken, BuildSide, PatchVerdict
 from perftrend.report.perftest import document, files, write
-from tests.unit.report.perftest.reports import compared, report
+from perftrend.settings import Settings
+from tests.unit.report.perftest.reports import SUBJECT, compared, report
 
 SCHEMA = Path(__file__).resolve().parents[4] / "docs" / "formats" / "perftest.schema.json"
 SAME = (1e6, 1e6)
@@ -80,3 +81,14 @@ def test_report_replaces_an_older_one(tmp_path: Path) -> None:
 
     assert "slower" in index.read_text()
     assert set(files(REPORTS["compared"])) == {entry.name for entry in index.parent.iterdir()}
+
+
+def test_commits_and_the_dashboard_are_linked() -> None:
+    addresses = {"dashboard.url": "https://perf.example.org", "gerrit.url": "https://review.example.org"}
+    settings = Settings.load(environment={}, overrides=addresses)
+
+    page = files(compared({"acl": (10e6, 9e6)}, settings=settings))["index.html"]
+
+    for commit in (SUBJECT.parent, SUBJECT.patch):
+        assert f'<a href="https://review.example.org/q/{commit}">' in page
+    assert '<a href="https://perf.example.org/">' in page

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import shlex
-from datetime import UTC, datetime
 
 import pytest
 
-from perftrend.dashboard.bisect_command import prepare
+from perftrend.bisect.command import prepare
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn
 from perftrend.trigger import Trigger, parse
 
 SETTINGS = Settings.load(environment={})
@@ -16,16 +14,12 @@ OLD, NEW = "0123abcd" * 5, "89abcdef" * 5
 TEST = "64b-1c-ethip4-ip4base-acl20-ndrpdr"
 
 
-def column(revision: str) -> TileColumn:
-    return TileColumn(revision, datetime(2026, 1, 1, tzinfo=UTC), (1,))
-
-
 def key(test: str) -> TraceKey:
     return TraceKey.of(test=test, testbed="2n-clx")
 
 
 def test_comment_is_understood_by_the_trigger() -> None:
-    found = prepare(SETTINGS, "2n-clx", key(TEST), column(OLD), column(NEW))
+    found = prepare(SETTINGS, "2n-clx", key(TEST), old=OLD, new=NEW)
     assert found is not None
     (asked,) = parse(found.comment)
 
@@ -35,7 +29,7 @@ def test_comment_is_understood_by_the_trigger() -> None:
 
 
 def test_command_names_both_commits() -> None:
-    found = prepare(SETTINGS, "2n-clx", key("64b-1c-ethip4-ip4base"), column(OLD), column(NEW))
+    found = prepare(SETTINGS, "2n-clx", key("64b-1c-ethip4-ip4base"), old=OLD, new=NEW)
     assert found is not None
 
     assert found.command.split() == [
@@ -46,7 +40,7 @@ def test_command_names_both_commits() -> None:
 
 @pytest.mark.parametrize("test", ["x; rm -rf /", "$(reboot)", "a test", "64b-1c-x OR 64b", "", "64b-1c-\n"])
 def test_name_of_a_test_reaches_no_command(test: str) -> None:
-    found = prepare(SETTINGS, "2n-clx", key(test), column(OLD), column(NEW))
+    found = prepare(SETTINGS, "2n-clx", key(test), old=OLD, new=NEW)
     assert found is not None
 
     assert found.comment == f"bisecttest-2n-clx {OLD}"
@@ -56,7 +50,7 @@ def test_name_of_a_test_reaches_no_command(test: str) -> None:
 def test_words_of_the_settings_are_used() -> None:
     trigger = SETTINGS.trigger.model_copy(update={"words": {"find-{testbed}": "bisect"}})
     settings = SETTINGS.model_copy(update={"trigger": trigger})
-    found = prepare(settings, "2n-clx", None, column(OLD), column(NEW))
+    found = prepare(settings, "2n-clx", None, old=OLD, new=NEW)
     assert found is not None
 
     assert found.comment == f"find-2n-clx {OLD}"
@@ -64,4 +58,4 @@ def test_words_of_the_settings_are_used() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("", NEW), (OLD, ""), (NEW, NEW)])
 def test_nothing_is_prepared_without_two_commits(old: str, new: str) -> None:
-    assert prepare(SETTINGS, "2n-clx", None, column(old), column(new)) is None
+    assert prepare(SETTINGS, "2n-clx", None, old=old, new=new) is None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from perftrend import COMMAND
-from perftrend.dashboard import links
+from perftrend import COMMAND, links
+from perftrend.analysis.formula import format_key
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
-from perftrend.store.tiles import TileColumn
 from perftrend.trigger import Trigger, parse, patterns_of
 
 _TEST = re.compile(
@@ -33,33 +33,49 @@ class Bisection(BaseModel):
     """Starts the bisection from the command line."""
     change: str
     """URL of that change; empty: unknown."""
+    start: str
+    """Path of the page of the dashboard that starts it."""
 
 
 def prepare(
-    settings: Settings, testbed: str, key: TraceKey | None, older: TileColumn, newer: TileColumn
+    settings: Settings, testbed: str, key: TraceKey | None, *, old: str, new: str
 ) -> Bisection | None:
-    """Return a bisection between two columns; None if their commits are not known or are the same.
+    """Return a bisection between two commits; None if one of them is not known or both are the same.
 
     :param key: key of the trace whose test is measured; None: the default tests of the job.
+    :param old: hash of the older commit; empty: not known.
+    :param new: hash of the newer commit; empty: not known.
     """
-    old, new = older.revision, newer.revision
     if not old or not new or old == new:
         return None
-    expression = _expression(key)
-    comment = str(
-        Trigger(
-            "bisect",
-            testbed,
-            old=old,
-            include=(expression,) if expression else (),
-            word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), ""),
-        )
-    )
+    tests = tests_of(key)
+    comment = format_comment(settings, testbed, old=old, include=tests)
     command = [COMMAND, "bisect", "--testbed", testbed, "--old", old, "--new", new]
-    command += ["--tags", expression] if expression else []
+    command += ["--tags", *tests] if tests else []
     return Bisection(
-        old=old, new=new, comment=comment, command=shlex.join(command), change=links.of_commit(new, settings)
+        old=old,
+        new=new,
+        comment=comment,
+        command=shlex.join(command),
+        change=links.of_commit(new, settings),
+        start=links.of_new_bisection(testbed, old=old, new=new, trace=format_key(key) if key else ""),
     )
+
+
+def format_comment(settings: Settings, testbed: str, *, old: str, include: Sequence[str]) -> str:
+    """Return the comment that starts a bisection.
+
+    :param old: hash of the older commit.
+    :param include: tag expressions of the tests to measure.
+    """
+    word = next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")
+    return str(Trigger("bisect", testbed, old=old, include=tuple(include), word=word))
+
+
+def tests_of(key: TraceKey | None) -> tuple[str, ...]:
+    """Return the tag expression of a trace's test; nothing if it cannot be derived from the name."""
+    expression = _expression(key)
+    return (expression,) if expression else ()
 
 
 def _expression(key: TraceKey | None) -> str:

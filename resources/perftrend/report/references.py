@@ -1,0 +1,144 @@
+"""References from the report and the mails: builds with their commits, and the next steps after a change.
+
+Addresses come from the settings: Gerrit for commits, Jenkins for builds, and the dashboard for plots and
+items. Anything that is not known is left out. Without settings, only the commits are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perftrend import links
+from perftrend.analysis.formula import Query, Term, format_key
+from perftrend.bisect.command import Bisection, prepare
+from perftrend.errors import FormulaError
+from perftrend.model import Change, Run, TraceKey, Verdict
+from perftrend.settings import Settings
+from perftrend.store.tiles import revision_of
+from perftrend.text import HASH
+
+_LONGEST_URL = 4000
+"""Mail programs and proxies cut or reject longer ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReference:
+    """A commit of the product."""
+
+    commit: str
+    """Hash, as the run names it; empty: not known."""
+    url: str
+    """Its review; empty: not known."""
+
+    @property
+    def short(self) -> str:
+        """The abbreviated hash."""
+        return self.commit[:HASH]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReference:
+    """A build, and the commit that it measured."""
+
+    number: int
+    url: str
+    """The build in Jenkins; empty: not known."""
+    commit: CommitReference
+
+    def __str__(self) -> str:
+        return f"{self.number} ({self.commit.short})" if self.commit.commit else str(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReference:
+    """The builds around a change, and what to do next."""
+
+    before: BuildReference
+    """The last build that is certainly before the change."""
+    after: BuildReference
+    """The first build that is certainly after it."""
+    bisection: Bisection | None
+    """None if a commit is not known, or both builds measured the same one."""
+    change: CommitReference
+    """The newer commit of the bisection, on whose review its comment belongs; empty without a bisection."""
+    has_same_commit: bool
+    """Whether both builds measured the same commit."""
+    plot: str
+    """The trace on the dashboard; empty: no dashboard."""
+    items: str
+    """The items of the trace on the dashboard; empty: no dashboard."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The references that the settings allow."""
+
+    settings: Settings | None = None
+
+    def commit(self, commit: str) -> CommitReference:
+        """Return a commit with the address of its review."""
+        return CommitReference(commit, links.of_commit(commit, self.settings) if self.settings else "")
+
+    def build(self, run: Run) -> BuildReference:
+        """Return the build of a run with its commit."""
+        url = links.of_run(run, self.settings).get("build", "") if self.settings else ""
+        return BuildReference(run.build, url, self.commit(revision_of(run.versions)))
+
+    def change(self, change: Change, verdict: Verdict) -> ChangeReference:
+        """Return the references of a change of a trace."""
+        runs, key = verdict.series.runs, verdict.series.key
+        first, last = _ends(change, len(runs))
+        old, new = _first_known(reversed(runs[: first + 1])), _first_known(runs[last:])
+        bisection = (
+            prepare(self.settings, runs[last].testbed, key, old=old, new=new) if self.settings else None
+        )
+        return ChangeReference(
+            before=self.build(runs[first]),
+            after=self.build(runs[last]),
+            bisection=bisection,
+            change=self.commit(bisection.new if bisection else ""),
+            has_same_commit=bool(old) and old == new,
+            plot=self.plot(key),
+            items=self.items(key),
+        )
+
+    @property
+    def dashboard(self) -> str:
+        """The start page of the dashboard; empty: no dashboard."""
+        return self._on_dashboard("/")
+
+    def plot(self, key: TraceKey) -> str:
+        """Return the address of a trace's plot on the dashboard; empty: no dashboard."""
+        try:
+            return self._on_dashboard(links.of_plot(testbed=_testbed(key), ids=[format_key(key)]))
+        except FormulaError:
+            # A trace without parameters has no id.
+            return ""
+
+    def items(self, key: TraceKey) -> str:
+        """Return the address of a trace's items on the dashboard; empty: no dashboard."""
+        query = str(Query(tuple(Term(name, value) for name, value in key.parameters)))
+        return self._on_dashboard(links.of_items(testbed=_testbed(key), query=query))
+
+    def _on_dashboard(self, path: str) -> str:
+        url = links.on_dashboard(path, self.settings) if self.settings else ""
+        return url if len(url) <= _LONGEST_URL else ""
+
+
+def _ends(change: Change, runs: int) -> tuple[int, int]:
+    """Return the positions that a change is between, as the alerts do; the runs next to it if not known."""
+    before, after = change.position - 1, change.position
+    if change.last_before is not None:
+        before = min(change.last_before, before)
+    if change.first_after is not None:
+        after = max(change.first_after, after)
+    return max(before, 0), min(after, runs - 1)
+
+
+def _first_known(runs: Iterable[Run]) -> str:
+    return next(filter(None, (revision_of(run.versions) for run in runs)), "")
+
+
+def _testbed(key: TraceKey) -> str:
+    return key.as_dict().get("testbed", "")
