@@ -30,7 +30,7 @@ class LoadLatency:
     """The latency at one load of the device."""
 
     rate_pps: float
-    """The intended rate, both directions together; 0 if it is not known."""
+    """The intended rate, all directions together; 0 if it is not known."""
     directions: tuple[Latency, ...] = ()
     """The latency of each direction; empty if it is not valid."""
     invalid: str = ""

@@ -1,6 +1,6 @@
 """What a test measures: trials, searches and their results.
 
-Frozen dataclasses with units in their names. Rates are the sum of both directions in packets per second.
+Frozen dataclasses with units in their names. Rates are the sum of all directions in packets per second.
 Times are in seconds, and moments in UTC. ``invalid`` is the reason why data is not valid, or empty.
 """
 
@@ -18,7 +18,7 @@ class Trial:
     """Traffic sent at one rate for one duration, and the frames received."""
 
     rate_pps: float
-    """The intended rate, both directions together."""
+    """The intended rate, all directions together."""
     duration_s: float
     """The intended duration."""
     elapsed_s: float

@@ -1,6 +1,6 @@
 """The common data types: results, runs, traces, groups, changes and verdicts.
 
-Frozen dataclasses with units in their names. Rates are the sum of both directions in packets per second.
+Frozen dataclasses with units in their names. Rates are the sum of all directions in packets per second.
 Times are in seconds, and moments in UTC. ``invalid`` is the reason why data is not valid, or empty.
 """
 

@@ -57,10 +57,10 @@ class Clock:
 
 @dataclass
 class Device:
-    """What is between the two ports: it forwards without loss up to a rate, and loses the rest."""
+    """What is between the two ports of a pair: it forwards without loss up to a rate, and loses the rest."""
 
     capacity_pps: float = float("inf")
-    """Both directions together."""
+    """All directions together."""
     foreign_frames: int = 0
     """Frames of its own that it sends into each port during a burst."""
     late_s: float = 0.0
@@ -136,7 +136,10 @@ class Queue:
 
 
 class TrexServer:
-    """A server with two ports; each is the other end of the device."""
+    """A server with two ports; each is the other end of the device.
+
+    A test can give it four, which are two pairs, or one, to which the device sends back all frames.
+    """
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -464,6 +467,10 @@ class TrexServer:
         dropped = self.faults.dropped if port is self.ports[0] else 0
         return port.total - dropped if share > 1 - 1e-9 else int(port.total * share)
 
+    def _opposite(self, number: int) -> Port:
+        """Return the port at the other end of the device, seen from a port."""
+        return self.ports[number ^ 1 if len(self.ports) > 1 else number]
+
     def _forwarded(self, frames: int) -> int:
         """Return how many frames of those sent in one direction the device does not lose."""
         offered_pps = sum(
@@ -481,13 +488,13 @@ class TrexServer:
             if port.stopped:
                 sent = self._sent(port, self.clock.now_s)
                 port.sent_before += sent
-                self.ports[1 - number].received_before += self._forwarded(sent)
+                self._opposite(number).received_before += self._forwarded(sent)
         for port in self.ports.values():
             port.stopped = None
 
     def _do_get_port_stats(self, parameters: Mapping[str, Any]) -> Any:
         port, number = self._port(parameters)
-        arrived = self._sent(self.ports[1 - number], self.clock.now_s - self.device.late_s)
+        arrived = self._sent(self._opposite(number), self.clock.now_s - self.device.late_s)
         received = port.received_before + self._forwarded(arrived) + port.foreign
         sent = port.sent_before + self._sent(port, self.clock.now_s)
         return {"opackets": sent, "ipackets": received, "oerrors": 0, "ierrors": 0}

@@ -81,6 +81,20 @@ def test_frames_pass_between_two_machines(lab: Lab) -> None:
     until(lambda: not lab.processes("dut") | lab.processes("tg"))
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_frames_of_each_link_pass_between_two_machines(
+    tmp_path: Path, require: Callable[[object, str], None], count: int
+) -> None:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path, link_count=count) as lab, make_testbed(lab) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+        trial = testbed.trials.measure(2_000, 0.5, 0.9)
+
+    assert (1000 // count,) * count == trial.sent_each
+    assert all(0 < received <= 1000 // count for received in trial.received_each)
+
+
 def test_testpmd_forwards_on_another_machine(lab: Lab, require: Callable[[object, str], None]) -> None:
     require(shutil.which("dpdk-testpmd"), "needs dpdk-testpmd (dpdk-dev)")
     device = specification.load("1n-testpmd").device.model_dump()

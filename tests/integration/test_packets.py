@@ -279,10 +279,10 @@ def test_kernel_sends_no_frames_of_its_own(kernel: Testbed, options: dict[str, s
     assert 1000 == received
 
 
-@pytest.mark.parametrize("forwarding", ["ip4", "l2"])
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2"])
 @pytest.mark.parametrize(("name", "devices"), [("1n-veth", 2), ("1n-veth", 3), ("1n-kernel", 2)])
 def test_every_frame_passes_a_chain_of_devices(
-    require: Require, name: str, devices: int, forwarding: str
+    require: Require, request: pytest.FixtureRequest, name: str, devices: int, forwarding: str
 ) -> None:
     spec = specification.load(name)
     chain = {f"dut{number}": NodeFile(cpu="auto") for number in range(2, devices + 1)}
@@ -290,9 +290,12 @@ def test_every_frame_passes_a_chain_of_devices(
     require(not testbed.unusable(), testbed.unusable())
     with lock.hold(spec.lock, wait_s=600), testbed:
         testbed.start_device({"forwarding": forwarding})
-        testbed.use("64B")
+        testbed.use("78B")
         # Frames of the flood that measured the generator may still be in the rings: that trial is repeated.
         trial = testbed.trials.measure(2_000, 0.5)
+        if trial.received != trial.sent:
+            # The generator does not wait long for a device that gets no time.
+            request.getfixturevalue("require_quiet")(interference(trial.invalid))
 
         assert (1000, 1000) == (trial.sent, trial.received)
         assert {"dut", *chain} == set(testbed.counters()["device"])

@@ -39,7 +39,10 @@ _PREVENTS_NAMESPACES: Mapping[str, tuple[str, str]] = {
 
 
 def check(settings: Settings) -> Iterator[CheckResult]:
-    """Check the testbed of the settings; it is not opened, and no frame is sent."""
+    """Check the testbed of the settings; no frame is sent.
+
+    Its machines are only reached if its file names cores of them, to compare these with their ports.
+    """
     yield _check_programs({**_PROGRAMS, **(_SSH if settings.gerrit.url else {})})
     yield _check_sandbox(is_trusted=settings.project.trusted)
     try:
@@ -55,6 +58,7 @@ def check(settings: Settings) -> Iterator[CheckResult]:
         return
     yield _check_usable(testbed)
     yield _check_locks(spec)
+    yield from _check_cores(testbed)
 
 
 def _check_sandbox(*, is_trusted: bool) -> CheckResult:
@@ -134,6 +138,17 @@ def _check_locks(spec: Specification) -> CheckResult:
     if not held:
         return Area.TESTBED.ok(what, "not in use")
     return Area.TESTBED.ok(what, f"in use by {', '.join(held)}; other jobs wait for it")
+
+
+def _check_cores(testbed: Testbed) -> Iterator[CheckResult]:
+    what = f"{testbed.spec.name} cores"
+    try:
+        found = testbed.find_distant_cores()
+    except PerftrendError as error:
+        yield Area.TESTBED.not_checked(what, str(error))
+        return
+    for each in found:
+        yield Area.TESTBED.warning(what, str(each), f"choose one of the cores {each.better}")
 
 
 def _as_root(command: str) -> str:

@@ -69,7 +69,7 @@ class MeasuringKeywords:
     def hold_rate(self, rate_pps: float, duration_s: float, slices: int = 10) -> None:
         """Offer one rate for a long time, in slices, and report the average loss.
 
-        ``rate_pps`` counts both directions together; ``duration_s`` is that of all slices together.
+        ``rate_pps`` counts all directions together; ``duration_s`` is that of all slices together.
         Shows its progress like the search.
         """
         plan = HoldPlan(rate_pps=rate_pps, duration_s=duration_s, slices=slices)

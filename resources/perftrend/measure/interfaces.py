@@ -94,7 +94,7 @@ class Wiring(Protocol):
     """The generator's ports, in the form that the embedded drivers use."""
     device_ports: Sequence[str]
     links: Sequence[Link] = ()
-    """Those of the generator. In a chain, they lead to the first and to the last device."""
+    """Those of the generator: one, or pairs. In a chain, they lead to the first and to the last device."""
     hops: Mapping[str, Sequence[Link]] = MappingProxyType({})
     """The links of each device of a chain, by its node, in the order of the chain; empty without a chain."""
     has_own_network: bool = False
@@ -256,6 +256,8 @@ class DeviceAbilities:
     """Of the device, in messages."""
     forwarding: Collection[str]
     """Values of the option ``forwarding``."""
+    one_link: Collection[str] = ()
+    """Those of them that it can do if it has only one link."""
     acl_rules: Collection[str] = ()
     """Those of them that access lists apply to."""
     routes: Collection[str] = ()
@@ -265,9 +267,14 @@ class DeviceAbilities:
     cores: int = 1
     """The most cores that can forward."""
 
-    def lacks(self, options: Mapping[str, str]) -> str:
-        """Return why the device cannot run a test with these valid options; empty if it can."""
+    def lacks(self, options: Mapping[str, str], links: int = 2) -> str:
+        """Return why the device cannot run a test with these valid options; empty if it can.
+
+        :param links: the number of its links.
+        """
         forwarding = options.get("forwarding", FORWARDINGS[0])
+        if links == 1 and forwarding in self.forwarding and forwarding not in self.one_link:
+            return f"{self.name} does not support forwarding={forwarding} with one link"
         supported = {
             "forwarding": forwarding in self.forwarding,
             "acl_rules": forwarding in self.acl_rules or options.get("acl_rules", "0") == "0",

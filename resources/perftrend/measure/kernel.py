@@ -1,4 +1,4 @@
-"""The Linux kernel as the device: it forwards between two veth pairs and applies nftables rules.
+"""The Linux kernel as the device: it forwards between veth pairs and applies nftables rules.
 
 Over plain veth pairs the kernel would forward inside the sender's system call: it would never drop a frame,
 but slow down the generator. Threaded NAPI moves the work to separate kernel threads, which are pinned to the
@@ -36,6 +36,7 @@ _NUMBERS = {"base_rules": range(10_001)}
 _ABILITIES = DeviceAbilities(
     "Linux",
     FORWARDINGS,
+    one_link=("ip4", "ip6", "l2xc"),
     acl_rules=FORWARDINGS,
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
@@ -81,7 +82,7 @@ class KernelDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        if reason := _ABILITIES.lacks(options):
+        if reason := _ABILITIES.lacks(options, len(self._wiring.links)):
             return reason
         missing = missing_interface(options)
         return f"this kernel has no interfaces of the kind {missing}" if missing else ""

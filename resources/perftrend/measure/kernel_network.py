@@ -15,9 +15,7 @@ from perftrend.measure.wiring import run
 
 Command = Sequence[str]
 
-_BRIDGE = "br0"
-_IP4_GATEWAYS = ("192.0.2.1", "192.0.2.2")
-_IP6_GATEWAYS = ("2001:2::1", "2001:2::2")
+_IP4_GATEWAYS, _IP6_GATEWAYS = "192.0.2.{}", "2001:2::{}"
 """One neighbour per port represents all hosts behind it, so that flows add no neighbour entries."""
 _EXAMPLES = {
     "vlan": "link add link parent type vlan id 1",
@@ -85,9 +83,10 @@ def _has_interfaces(kind: str) -> bool:
 def cleanup(links: Sequence[Link]) -> Iterator[Command]:
     """Generate commands that remove all that those of :func:`commands` create; each may fail."""
     yield ["nft", "flush", "ruleset"]
-    yield ["ip", "link", "delete", _BRIDGE]
     for port, link in enumerate(links):
         interface = link.device.interface
+        if port % 2 == 0:
+            yield ["ip", "link", "delete", f"br{port // 2}"]
         yield ["ip", "link", "delete", f"tunnel{port}"]
         yield ["ip", "link", "delete", f"vlan{port}"]
         yield ["ip", "address", "flush", "dev", interface]
@@ -126,13 +125,20 @@ def _end_tunnels(tunnel: str, ends: Sequence[str], links: Sequence[Link]) -> Ite
 
 
 def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
-    """Bridge the ports; a bridge of two ports that learns nothing sends each frame on to the other one."""
-    yield ["ip", "link", "add", _BRIDGE, "type", "bridge", "mcast_snooping", "0"]
-    yield ["ip", "link", "set", _BRIDGE, "up"]
-    for end in ends:
-        yield ["ip", "link", "set", end, "master", _BRIDGE]
+    """Bridge the ports of each pair; without learning, a bridge sends each frame on to the other port.
+
+    A single port sends it back.
+    """
+    for port, end in enumerate(ends):
+        bridge = f"br{port // 2}"
+        if port % 2 == 0:
+            yield ["ip", "link", "add", bridge, "type", "bridge", "mcast_snooping", "0"]
+            yield ["ip", "link", "set", bridge, "up"]
+        yield ["ip", "link", "set", end, "master", bridge]
         if not is_learning:
             yield ["bridge", "link", "set", "dev", end, "learning", "off"]
+        if len(ends) == 1:
+            yield ["bridge", "link", "set", "dev", end, "hairpin", "on"]
 
 
 def _route(ends: Sequence[str], links: Sequence[Link], *, is_ip6: bool) -> Iterator[Command]:
@@ -141,6 +147,8 @@ def _route(ends: Sequence[str], links: Sequence[Link], *, is_ip6: bool) -> Itera
         yield _sysctl("net/ipv6/conf/all/forwarding", "1")
     else:
         networks = [f"{IPv4Address(network)}/16" for network in frames.NETWORKS]
+        # A router reports to hosts that send it what others behind the same port should get.
+        yield _sysctl("net/ipv4/conf/all/send_redirects", "0")
         yield _sysctl("net/ipv4/ip_forward", "1")
         yield _sysctl("net/ipv4/conf/all/rp_filter", "0")
     for port, end in enumerate(ends):
@@ -150,22 +158,29 @@ def _route(ends: Sequence[str], links: Sequence[Link], *, is_ip6: bool) -> Itera
             yield _sysctl(f"net/ipv6/conf/{end}/disable_ipv6", "0")
         else:
             yield _sysctl(f"net/ipv4/conf/{end}/rp_filter", "0")
-        gateway = (_IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS)[port]
-        yield _neighbour(gateway, links[port], end)
-        yield ["ip", "route", "replace", networks[port], "via", gateway, "dev", end, "onlink"]
+            yield _sysctl(f"net/ipv4/conf/{end}/send_redirects", "0")
+        yield _neighbour(_gateway(port, is_ip6=is_ip6), links[port], end)
+    for number in range(frames.count_networks(len(links))):
+        yield ["ip", "route", "replace", networks[number], *_way(number, ends, is_ip6=is_ip6)]
 
 
 def routes(numbers: Iterable[int], options: Mapping[str, str], links: Sequence[Link]) -> str:
     """Return the commands, for ``ip -batch``, that add routes to single hosts of the traffic."""
     is_ip6 = options.get("forwarding") == "ip6"
-    gateways = _IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS
-    ways = [
-        f"via {gateway} dev {end} onlink"
-        for gateway, end in zip(gateways, _ends(options, links), strict=True)
-    ]
-    return "\n".join(
-        f"route add {frames.route(number, is_ip6=is_ip6)} {ways[number % 2]}" for number in numbers
-    )
+    count, ends = len(links), _ends(options, links)
+    ways = [" ".join(_way(network, ends, is_ip6=is_ip6)) for network in range(frames.count_networks(count))]
+    added = (frames.route(number, count, is_ip6=is_ip6) for number in numbers)
+    return "\n".join(f"route add {address} {ways[network]}" for address, network in added)
+
+
+def _way(network: int, ends: Sequence[str], *, is_ip6: bool) -> list[str]:
+    """Return the words of a route to a network of the traffic, or to one of its hosts."""
+    port = frames.port_of_network(network, len(ends))
+    return ["via", _gateway(port, is_ip6=is_ip6), "dev", ends[port], "onlink"]
+
+
+def _gateway(port: int, *, is_ip6: bool) -> str:
+    return (_IP6_GATEWAYS if is_ip6 else _IP4_GATEWAYS).format(port + 1)
 
 
 def _neighbour(address: str, link: Link, interface: str) -> Command:

@@ -16,13 +16,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
 from perftrend import cycles, errors
 from perftrend.measure import ovs_tunnels
-from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import (
     Counters,
     Device,
@@ -35,7 +34,7 @@ from perftrend.measure.interfaces import (
 )
 from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import FORWARDINGS, TUNNELS
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS, TUNNELS
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
@@ -43,6 +42,7 @@ _WORDS = {"emc": ("yes", "no")}
 _ABILITIES = DeviceAbilities(
     "Open vSwitch",
     FORWARDINGS,
+    one_link=("ip4", "ip6", "l2xc"),
     acl_rules=FORWARDINGS,
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
@@ -50,6 +50,7 @@ _ABILITIES = DeviceAbilities(
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
+_PAIR = 2
 _START_S = 30.0
 _ROUTES_S = 120.0
 _IDLE_MS = 3_600_000
@@ -119,9 +120,8 @@ class OvsDevice(Device):
 
     @override
     def unusable(self) -> str:
-        ports = len(self._wiring.links)
-        if ports == 0 or ports % 2:
-            return "Open vSwitch as the device needs a wiring with an even number of links, such as veth"
+        if len(self._wiring.links) not in LINK_COUNTS:
+            return f"Open vSwitch as the device needs {NEEDED_LINKS}"
         if self._wiring.is_remote:
             return ""
         if os.geteuid() != 0:
@@ -136,11 +136,7 @@ class OvsDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        if reason := _ABILITIES.lacks(options):
-            return reason
-        if (tunnel := _tunnel(options)) and len(self._wiring.links) != len(frames.TUNNEL_NETWORKS):
-            return f"Open vSwitch does not support tunnel={tunnel} with {len(self._wiring.links)} links"
-        return ""
+        return _ABILITIES.lacks(options, len(self._wiring.links))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -308,7 +304,19 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool, tunn
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
         words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
-    return [*words, *ovs_tunnels.ports(_BRIDGE, tunnel)] if tunnel else words
+    if tunnel:
+        words += ovs_tunnels.ports(_BRIDGE, tunnel, len(ports))
+    return [*words, *(_separate_pairs(ports, tunnel) if len(ports) > _PAIR else ())]
+
+
+def _separate_pairs(ports: Sequence[Port], tunnel: str) -> Iterator[str]:
+    """Generate the arguments by which bridging does not flood frames into another pair.
+
+    Each pair has a VLAN that exists only in the bridge.
+    """
+    names = [ovs_tunnels.port_name(number) for number in range(len(ports))] if tunnel else _names(ports)
+    for number, name in enumerate(names):
+        yield from ("--", "set", "port", name, f"tag={number // _PAIR + 1}", "vlan_mode=dot1q-tunnel")
 
 
 def _add_bridge(name: str) -> list[str]:

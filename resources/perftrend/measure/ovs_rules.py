@@ -13,7 +13,7 @@ from pathlib import Path
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS
+from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS, opposite
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
@@ -24,22 +24,24 @@ def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
     forwarding = options.get("forwarding", "ip4")
     tag = _tag(options)
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
-        yield _acl_rule(number, tag, is_ip6=forwarding == "ip6")
+        yield _acl_rule(number, len(links), tag, is_ip6=forwarding == "ip6")
     if forwarding == "l2":
         yield f"priority=1,{tag}actions=NORMAL"
         return
     kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
     for number in range(len(links)):
-        actions = f"output:{(number ^ 1) + 1}" if forwarding == "l2xc" else _send(links, number ^ 1)
+        port = opposite(number, len(links))
+        actions = _output(links, port) if forwarding == "l2xc" else _send(links, port)
         yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
 
 
 def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str:
     """Return the rule of a route to a single host. It overrides the rule of its port, which does the same."""
-    port = number % 2
     is_ip6 = options.get("forwarding") == "ip6"
     kind, field = ("ipv6", "ipv6_dst") if is_ip6 else ("ip", "nw_dst")
-    match = f"{kind},{_tag(options)}in_port={2 - port},{field}={frames.route(number, is_ip6=is_ip6)}"
+    address, network = frames.route(number, len(links), is_ip6=is_ip6)
+    port = frames.port_of_network(network, len(links))
+    match = f"{kind},{_tag(options)}in_port={opposite(port, len(links)) + 1},{field}={address}"
     return f"priority=2,{match},actions={_send(links, port)}"
 
 
@@ -54,17 +56,22 @@ def _send(links: Sequence[Link], number: int) -> str:
     """Return the actions that route a packet to the hosts behind a port."""
     return (
         f"mod_dl_src:{links[number].device.mac},mod_dl_dst:{links[number].next_hop},dec_ttl,"
-        f"output:{number + 1}"
+        f"{_output(links, number)}"
     )
 
 
-def _acl_rule(number: int, tag: str, *, is_ip6: bool) -> str:
+def _output(links: Sequence[Link], number: int) -> str:
+    """Return the action that sends a packet to a port; the one that it came from has a name of its own."""
+    return f"output:{number + 1}" if len(links) > 1 else "in_port"
+
+
+def _acl_rule(number: int, links: int, tag: str, *, is_ip6: bool) -> str:
     """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
 
-    The hosts of both networks take turns. A rule compares a port with 1025 by its highest and its lowest
+    The hosts of all networks take turns. A rule compares a port with 1025 by its highest and its lowest
     bit, which frames of port 1024 fail, and by further bits, which only this rule has.
     """
-    index, side = divmod(number, 2)
+    index, side = divmod(number, frames.count_networks(links))
     host = frames.FIRST_HOST + index % DEFAULT_FLOWS
     own_bits = index + 1
     mask = 0x0401 | own_bits % 512 << 1 | own_bits // 512 << 11

@@ -24,14 +24,19 @@ def outer_bridge(number: int) -> str:
     return f"perftrend{number}"
 
 
-def ports(bridge: str, tunnel: str) -> list[str]:
-    """Return the arguments of ``ovs-vsctl`` that add the tunnels to the bridge that forwards.
+def port_name(number: int) -> str:
+    """Return the name of the tunnel of a port."""
+    return f"tunnel{number}"
+
+
+def ports(bridge: str, tunnel: str, count: int) -> list[str]:
+    """Return the arguments of ``ovs-vsctl`` that add so many tunnels to the bridge that forwards.
 
     There they have the numbers that the ports have in a test without tunnels.
     """
     words = []
-    for number, identifier in enumerate(frames.TUNNEL_IDS):
-        name = f"tunnel{number}"
+    for number, identifier in enumerate(frames.TUNNEL_IDS[:count]):
+        name = port_name(number)
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
         words += [f"type={tunnel}", f"ofport_request={number + 1}"]
         words += [f"options:remote_ip={_address(number, 2)}", f"options:key={identifier}"]

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from perftrend import errors
 from perftrend.measure.interfaces import Link, Port
+from perftrend.measure.traffic import LINK_COUNTS
 from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -36,6 +37,8 @@ class _SpecificationModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_UNITS = {"M": 1e6, "G": 1e9}
+"""Of the speed of a port."""
 NODES = ("tg", "dut", "dut2", "dut3")
 """The traffic generator, and the devices under test in the order of their chain."""
 
@@ -61,6 +64,20 @@ class PortFile(_SpecificationModel):
     mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}(:[0-9a-f]{2}){5})?$")] = ""
     pci: Annotated[str, Field(pattern=r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$|^$")] = ""
     ip: IPv4Interface | IPv6Interface | None = None
+    numa: Annotated[int, Field(ge=0)] | None = None
+    """The NUMA node of its card, if the kernel does not know it."""
+    speed: Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.[0-9])?[MG]$")] | None = None
+    """In bits per second, such as ``25G``."""
+
+    @property
+    def name(self) -> str:
+        """What the port is called in messages."""
+        return self.pci or self.interface or self.mac
+
+    @property
+    def bits_per_s(self) -> float | None:
+        """The speed; None if it is not given."""
+        return float(self.speed[:-1]) * _UNITS[self.speed[-1]] if self.speed else None
 
     def port(self) -> Port:
         """Return the port."""
@@ -84,6 +101,11 @@ class CableFile(_SpecificationModel):
         return self
 
     @property
+    def bits_per_s(self) -> float | None:
+        """The speed of the slower of its ports; None if it is not given."""
+        return min((port.bits_per_s for port in self.ends.values() if port.bits_per_s), default=None)
+
+    @property
     def ends(self) -> dict[str, PortFile]:
         """The ports by their nodes, the generator's first, and then in the order of the chain."""
         ports = {name: getattr(self, name) for name in NODES}
@@ -96,7 +118,7 @@ class CableFile(_SpecificationModel):
 
 
 class LinkFile(_SpecificationModel):
-    """Capacity of the link: a frame rate for both directions together, or a bit rate for each."""
+    """Capacity of the links: a frame rate for all directions together, or a bit rate for each."""
 
     pps: Positive | None = None
     bits_per_s: Positive | None = None
@@ -107,16 +129,16 @@ class LinkFile(_SpecificationModel):
             raise ValueError("give either pps or bits_per_s")
         return self
 
-    def rate_pps(self, frame_bytes: float, *, busier_share: float = 0.5) -> float:
-        """Return the highest rate for frames of this mean length, both directions together, in pps.
+    def rate_pps(self, frame_bytes: float, *, busiest_share: float = 0.5) -> float:
+        """Return the highest rate for frames of this mean length, all directions together, in pps.
 
-        :param busier_share: the fraction of the frames in the direction that has more of them.
+        :param busiest_share: the fraction of the frames in the direction that has most of them.
         """
         if self.pps is not None:
             return self.pps
         assert self.bits_per_s is not None  # noqa: S101 - see _one_of_them
         preamble_and_gap = 20
-        return self.bits_per_s / 8 / (frame_bytes + preamble_and_gap) / busier_share
+        return self.bits_per_s / 8 / (frame_bytes + preamble_and_gap) / busiest_share
 
 
 class MrrFile(_SpecificationModel):
@@ -144,7 +166,8 @@ class Specification(_SpecificationModel):
     wiring: DriverFile = DriverFile(driver="none")
     generator: DriverFile
     device: DriverFile
-    link: LinkFile
+    own_link: Annotated[LinkFile | None, Field(alias="link")] = None
+    """The key ``link``; without it, the speed of the ports counts."""
     links: Annotated[tuple[CableFile, ...], Field(max_length=4)] = ()
     """The cables between the nodes, in the order of a chain, if the wiring does not create them."""
     mrr: MrrFile = MrrFile()
@@ -176,6 +199,8 @@ class Specification(_SpecificationModel):
             if self.remote and node.cpu == "auto":
                 raise ValueError(f"node {name} is remote: write the number of a core of it, or omit cpu")
         self._check_chain()
+        if self.own_link is None and not self._speeds:
+            raise ValueError("give link, or the speed of a port of each of the links")
         if self.instances and self.capacity not in {1, len(self.instances)}:
             raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self
@@ -193,6 +218,19 @@ class Specification(_SpecificationModel):
         if is_chain and self.links and [set(cable.ends) for cable in self.links] != expected:
             names = ", ".join("-".join(pair) for pair in pairwise(chain))
             raise ValueError(f"the links of a chain of devices are, in this order, {names}")
+        if self.links and not is_chain and len(self.links) not in LINK_COUNTS:
+            raise ValueError(f"there are {len(self.links)} links between tg and dut; give 1, 2 or 4")
+
+    @property
+    def link(self) -> LinkFile:
+        """The capacity of the links."""
+        return self.own_link or LinkFile(bits_per_s=min(self._speeds))
+
+    @property
+    def _speeds(self) -> list[float]:
+        """The speed of each link; empty unless all are known."""
+        known = [cable.bits_per_s for cable in self.links if cable.bits_per_s]
+        return known if len(known) == len(self.links) else []
 
     @property
     def devices(self) -> tuple[str, ...]:

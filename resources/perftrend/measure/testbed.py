@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any
 
 from perftrend import console, errors
-from perftrend.measure import specification
+from perftrend.measure import numa, specification
 from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.numa import DistantCore
 from perftrend.measure.specification import Specification
 from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
 from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
@@ -76,7 +77,7 @@ class Testbed:
         """Those that the device runs with."""
         self.traffic = TrafficProfile(FrameProfile.parse("64B"))
         self.maximum_pps = 0.0
-        """The highest rate to measure at with the selected traffic, both directions together."""
+        """The highest rate to measure at with the selected traffic, all directions together."""
         self.trials = TrustedTrials(
             self.generator,
             self._busy_processes,
@@ -112,6 +113,19 @@ class Testbed:
     def unusable(self) -> str:
         """Return why this machine or user cannot use this testbed; empty if they can."""
         return self._wiring.unusable() or self.device.unusable()
+
+    def find_distant_cores(self) -> list[DistantCore]:
+        """Find cores that are on another NUMA node than the ports of their machine; the testbed is not open.
+
+        :raises TestbedError: if a machine cannot be reached.
+        """
+        if not numa.find_cores(self.spec):
+            return []
+        try:
+            self._wiring.open()
+            return list(numa.find_distant_cores(self.spec, self._wiring))
+        finally:
+            self._wiring.close()
 
     def check(self) -> None:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
@@ -176,7 +190,7 @@ class Testbed:
         self.traffic = TrafficProfile.parse(frame, self._options)
         self._select_traffic()
         self.maximum_pps = self._measure_maximum_pps()
-        self.trials.begin_test(self.traffic.shares)
+        self.trials.begin_test(self._shares)
         self._warm_up()
 
     def _select_traffic(self) -> None:
@@ -205,9 +219,15 @@ class Testbed:
 
     @property
     def link_pps(self) -> float:
-        """The link rate for the selected traffic, both directions together."""
+        """The link rate for the selected traffic, all directions together."""
         traffic = self.traffic
-        return self.spec.link.rate_pps(traffic.frame.mean_bytes, busier_share=max(traffic.shares))
+        return self.spec.link.rate_pps(traffic.frame.mean_bytes, busiest_share=max(self._shares))
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """The fraction of the frames in each direction."""
+        # Drivers that simulate their links have two.
+        return self.traffic.shares(len(self._wiring.generator_ports or self._wiring.links) or 2)
 
     def generator_limit(self, received_pps: float, *, relative_width: float = 0.0) -> str:
         """Return a message if the generator, not the device, limited a rate; empty otherwise.

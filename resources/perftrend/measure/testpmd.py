@@ -1,4 +1,4 @@
-"""DPDK testpmd as the device: it forwards between two ports and does not route.
+"""DPDK testpmd as the device: it forwards between the ports of each pair and does not route.
 
 The ports are PCI devices if the testbed's file names them, and otherwise interfaces of the kernel, which
 testpmd uses through AF_PACKET sockets. testpmd reads commands from its standard input. It does so even if its
@@ -22,10 +22,10 @@ from perftrend import cycles
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
+from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS
 from perftrend.measure.wiring import run
 
 _PROGRAM = "dpdk-testpmd"
-_PORTS = 2
 _START_S, _ANSWER_S = 60.0, 20.0
 _NUMBERS = {
     "burst": range(1, 513),
@@ -37,7 +37,7 @@ _NUMBERS = {
 _WORDS = {"forward_mode": ("io", "mac", "macswap")}
 _MODES = {"ip4": "mac", "ip6": "mac", "l2": "io", "l2xc": "io"}
 """Routed frames get the addresses of the next hop; bridged frames stay as they are, with or without a tag."""
-_ABILITIES = DeviceAbilities("testpmd", tuple(_MODES), vlan=True, cores=64)
+_ABILITIES = DeviceAbilities("testpmd", tuple(_MODES), one_link=("ip4", "ip6", "l2xc"), vlan=True, cores=64)
 _DESCRIPTOR_STEP = 32
 """Rings of AF_PACKET have blocks of this many slots; those of many network cards grow in the same steps."""
 _SLOT_BYTES = 2048
@@ -82,8 +82,9 @@ class TestpmdDevice(Device):
     @override
     def unusable(self) -> str:
         links = self._wiring.links
-        if len(links) != _PORTS or not (_uses_pci(links) or all(link.device.interface for link in links)):
-            return f"testpmd needs {_PORTS} links, and the interface or the PCI address of both device ports"
+        has_names = _uses_pci(links) or all(link.device.interface for link in links)
+        if len(links) not in LINK_COUNTS or not has_names:
+            return f"testpmd needs {NEEDED_LINKS}, with the interface or PCI address of the device's ports"
         if self._wiring.has_own_network:
             if os.geteuid() != 0:
                 return "testpmd needs root: it locks its rings in memory"
@@ -107,7 +108,8 @@ class TestpmdDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options) or self._lacks_cores(int(options.get("cores", "1")))
+        links = len(self._wiring.links)
+        return _ABILITIES.lacks(options, links) or self._lacks_cores(int(options.get("cores", "1")))
 
     def _lacks_cores(self, cores: int) -> str:
         if self._node.cpu is None or self._wiring.is_remote:
@@ -155,8 +157,9 @@ class TestpmdDevice(Device):
             self.version = found[1]
         answer = _request(program, "set record-core-cycles on", "start", "show port info all")
         ports = _PORT.findall(answer)
-        are_up = len(ports) == _PORTS and all(status == "up" for _, status in ports)
-        if not are_up or f"nb forwarding ports={_PORTS}" not in answer:
+        count = len(self._wiring.links)
+        are_up = len(ports) == count and all(status == "up" for _, status in ports)
+        if not are_up or f"nb forwarding ports={count}" not in answer:
             states = ", ".join(f"port {number} is {status}" for number, (_, status) in enumerate(ports))
             raise TestbedError(
                 describe_failure(log + answer) or f"testpmd does not forward: {states or 'it has no ports'}"
@@ -214,8 +217,22 @@ def arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str, str]
     :param cpu: the core of the first forwarding thread; further threads use the next cores.
     :raises SettingsError: if the testbed's file lacks addresses that the options need.
     """
-    links = _in_port_order(links)
-    return [*_dpdk_arguments(links, cpu, options), "--", *_testpmd_arguments(links, options)]
+    ports = _in_port_order(links)
+    return [
+        *_dpdk_arguments(ports, cpu, options),
+        "--",
+        *_pairs(links, ports),
+        *_testpmd_arguments(ports, options),
+    ]
+
+
+def _pairs(links: Sequence[Link], ports: Sequence[Link]) -> list[str]:
+    """Return the arguments for the pairs of ports: by default, testpmd pairs them in their own order."""
+    if len(links) == 1:
+        return ["--port-topology=loop"]
+    if len(links) == 2 or list(links) == list(ports):  # noqa: PLR2004
+        return []
+    return [f"--portlist={','.join(str(ports.index(link)) for link in links)}"]
 
 
 def _dpdk_arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str, str]) -> list[str]:

@@ -31,6 +31,9 @@ _PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
 FORWARDINGS = ("ip4", "ip6", "l2", "l2xc")
 """What a device does: it routes IPv4 or IPv6, bridges by the addresses that it learns, or cross-connects."""
 TUNNELS = ("none", "vxlan", "geneve")
+LINK_COUNTS = (1, 2, 4)
+"""Of the links between a generator and a device. Frames that enter by one leave by the other of its pair."""
+NEEDED_LINKS = "1, 2 or 4 links between generator and device (links in the testbed's file)"
 PROTOCOLS = ("udp", "tcp")
 DEFAULT_FLOWS = 256
 _MOST_HOSTS = 65_000
@@ -97,7 +100,7 @@ def _spread(counts: list[tuple[int, int]], total: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TrafficProfile:
-    """The traffic that a generator sends: both directions alike, except for the addresses."""
+    """The traffic that a generator sends: all directions alike, except for the addresses."""
 
     frame: FrameProfile
     forwarding: str = "ip4"
@@ -106,11 +109,11 @@ class TrafficProfile:
     flow_count: int = DEFAULT_FLOWS
     """Number of flows in each direction; consecutive frames belong to different ones."""
     vlan: int = 0
-    """The VLAN of all frames on both links; 0 if they have no tag."""
+    """The VLAN of all frames on all links; 0 if they have no tag."""
     tunnel: str = "none"
     """One of :data:`TUNNELS`; the device ends the tunnel at one port and begins another at the other."""
     forward_percent: int = 50
-    """The share of the frames that are sent into the first port."""
+    """The share of the frames that are sent into the first port of each pair."""
 
     @classmethod
     def parse(cls, frame: str, options: Mapping[str, str]) -> Self:
@@ -199,15 +202,30 @@ class TrafficProfile:
         """Number of source and destination addresses among the flows."""
         return min(self.flow_count // self.ports, _MOST_HOSTS)
 
-    @property
-    def shares(self) -> tuple[float, float]:
-        """The fraction of the frames in each direction."""
-        return self.forward_percent / 100, 1 - self.forward_percent / 100
+    def shares(self, links: int) -> tuple[float, ...]:
+        """Return the fraction of the frames that are sent into each of 1, 2 or 4 links."""
+        if links == 1:
+            return (1.0,)
+        pairs = links // 2
+        return (self.forward_percent / 100 / pairs, (1 - self.forward_percent / 100) / pairs) * pairs
 
-    def split(self, count: int) -> tuple[int, int]:
-        """Divide a number of frames between the two directions."""
+    def split(self, count: int, links: int) -> tuple[int, ...]:
+        """Divide a number of frames between 1, 2 or 4 links."""
+        if links == 1:
+            return (count,)
         backward = count * (100 - self.forward_percent) // 100
-        return count - backward, backward
+        both = (count - backward, backward)
+        if links == 2:  # noqa: PLR2004
+            return both
+        return (*(part - part // 2 for part in both), *(part // 2 for part in both))
+
+
+def opposite(port: int, links: int) -> int:
+    """Return the port of the generator where the frames arrive that it sends into a port.
+
+    Links are pairs. With a single one, frames return to the port that they come from.
+    """
+    return port if links == 1 else port ^ 1
 
 
 TRAFFIC_ONLY = ("flow_count", "forward_percent", "protocol")

@@ -19,6 +19,7 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port, Wiring
+from perftrend.measure.traffic import LINK_COUNTS
 
 COMMAND_S = 20.0
 """How long a command may take by default."""
@@ -98,11 +99,12 @@ def run(command: Sequence[str], text: str = "", *, timeout_s: float = COMMAND_S)
 
 
 class VethPairs(Wiring):
-    """Namespaces connected by veth pairs: ``tg0``-``d0`` and ``tg1``-``d1``.
+    """Namespaces connected by veth pairs: ``tg0``-``d0``, ``tg1``-``d1`` and so on.
 
     In a chain, each device has a namespace: ``tg0``-``d0``, ``d1``-``d2``, ``d3``-``tg1`` with two devices.
 
     :param user_namespace: ``yes`` to use a user namespace even if root starts it; other users always use one.
+    :param link_count: the number of veth pairs between generator and device: 1, 2 or 4.
     """
 
     has_own_network = True
@@ -113,13 +115,18 @@ class VethPairs(Wiring):
         links: Sequence[Link] = (),
         *,
         user_namespace: str = "no",
+        link_count: str = "2",
     ) -> None:
         del links  # they are made here
         self._user = user_namespace == "yes" or os.geteuid() != 0
         devices = [name for name in nodes or {} if name != "tg"] or ["dut"]
         self._nodes = ["tg", *devices]
-        self._chain = _chain(devices)
-        self.links: Sequence[Link] = [self._chain[0], self._chain[-1]]
+        self._chain = _chain(devices) if len(devices) > 1 else _links(_count(link_count))
+        if len(devices) > 1 and link_count != "2":
+            raise errors.SettingsError(
+                f"wiring option link_count={link_count!r}: a chain of devices has two ends; omit it"
+            )
+        self.links: Sequence[Link] = [link for link in self._chain if link.generator_node == "tg"]
         self.hops: Mapping[str, Sequence[Link]] = hops(self._chain)
         self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
         self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
@@ -185,6 +192,25 @@ def connect(link: Link, namespaces: Mapping[str, Namespace]) -> None:
     far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
 
+def _count(link_count: str) -> int:
+    """Return the value of the wiring option ``link_count``."""
+    if link_count not in map(str, LINK_COUNTS):
+        raise errors.SettingsError(f"wiring option link_count={link_count!r}: write 1, 2 or 4")
+    return int(link_count)
+
+
+def _links(count: int) -> list[Link]:
+    """Return the links between the generator and a device."""
+    return [
+        Link(
+            Port(f"tg{number}", _text(frames.generator_mac(number))),
+            Port(f"d{number}", _text(frames.device_mac(number))),
+            _text(frames.host_mac(number)),
+        )
+        for number in range(count)
+    ]
+
+
 def _chain(devices: Sequence[str]) -> list[Link]:
     """Return the links between the generator and the devices, in the order of the chain."""
     last = 2 * len(devices) - 1
@@ -214,16 +240,22 @@ def _text(mac: bytes) -> str:
 
 
 class Loopback(Wiring):
-    """UDP on the loopback interface, at a random address, which avoids conflicts."""
+    """UDP on the loopback interface, at a random address, which avoids conflicts.
 
-    def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
+    :param link_count: the number of ports of generator and device: 1, 2 or 4.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = (), *, link_count: str = "2"
+    ) -> None:
         del nodes, links  # both are this machine's
         # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.
         address = (
             f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}"
         )
-        self.generator_ports: Sequence[str] = [f"udp:{address}:30000:20000", f"udp:{address}:31000:21000"]
-        self.device_ports: Sequence[str] = [f"udp:{address}:20000:30000", f"udp:{address}:21000:31000"]
+        ports = [(30_000 + number, 20_000 + number) for number in range(0, 1000 * _count(link_count), 1000)]
+        self.generator_ports: Sequence[str] = [f"udp:{address}:{own}:{peer}" for own, peer in ports]
+        self.device_ports: Sequence[str] = [f"udp:{address}:{own}:{peer}" for peer, own in ports]
 
     @override
     def unusable(self) -> str:
@@ -248,6 +280,6 @@ class NoWiring(Loopback):
     """No wiring, for drivers that reach their nodes themselves or simulate them."""
 
     def __init__(self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = ()) -> None:
-        super().__init__(nodes, links)
+        super().__init__(nodes)
         self.links = links
         self.generator_ports = self.device_ports = ()

@@ -21,6 +21,7 @@ from typing import Any
 from perftrend.measure.interfaces import Link, Node
 from perftrend.measure.wiring import Namespace, VethPairs, connect, run
 
+ROOT = Path(__file__).parents[3]
 READY_S = 60.0
 PORT = 22
 NODES = ("tg", "dut")
@@ -34,6 +35,7 @@ class Lab:
     namespaces: dict[str, Namespace]
     servers: dict[str, subprocess.Popen[bytes]]
     hosts: dict[str, str]
+    links: Sequence[Link]
 
     @property
     def config(self) -> Path:
@@ -55,7 +57,7 @@ class Lab:
                         (link.device_node, link.device),
                     )
                 }
-                for link in _links(list(self.namespaces))
+                for link in self.links
             ],
             "generator": {"driver": "embedded"},
             "device": {"driver": "embedded"},
@@ -137,10 +139,11 @@ def lacking() -> str:
 
 
 @contextlib.contextmanager
-def built(folder: Path, nodes: Sequence[str] = NODES) -> Iterator[Lab]:
+def built(folder: Path, nodes: Sequence[str] = NODES, link_count: int = 2) -> Iterator[Lab]:
     """Build a lab, whose files are in a folder.
 
     :param nodes: the generator's, and those of the devices in the order of their chain.
+    :param link_count: the number of links of the generator.
     """
     Path("/run/sshd").mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
@@ -152,8 +155,9 @@ def built(folder: Path, nodes: Sequence[str] = NODES) -> Iterator[Lab]:
         for number, node in enumerate(nodes, 1):
             _link_management(node, number, namespaces[node])
             stack.callback(run, ["sh", "-c", f"ip link delete {_management(node)} || true"])
-        _link_testbed(namespaces)
-        lab = Lab(folder, namespaces, {}, hosts)
+        links = _links(nodes, link_count)
+        _link_testbed(namespaces, links)
+        lab = Lab(folder, namespaces, {}, hosts, links)
         _write_configuration(lab)
         for node in nodes:
             lab.start_server(node)
@@ -179,17 +183,17 @@ def _link_management(node: str, number: int, namespace: Namespace) -> None:
         namespace.run("ip", "link", "set", interface, "up")
 
 
-def _links(nodes: Sequence[str]) -> Sequence[Link]:
+def _links(nodes: Sequence[str], count: int) -> Sequence[Link]:
     """Return the links of a testbed in the order of its chain."""
-    wiring = VethPairs({name: Node() for name in nodes})
+    wiring = VethPairs({name: Node() for name in nodes}, link_count=str(count))
     hops = list(wiring.hops.values())
     return [hops[0][0], *(hop[1] for hop in hops)] if hops else wiring.links
 
 
-def _link_testbed(namespaces: dict[str, Namespace]) -> None:
+def _link_testbed(namespaces: dict[str, Namespace], links: Sequence[Link]) -> None:
     for namespace in namespaces.values():
         namespace.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-    for link in _links(list(namespaces)):
+    for link in links:
         connect(link, namespaces)
 
 
@@ -205,6 +209,8 @@ def _write_configuration(lab: Lab) -> None:
             f"Port {PORT}\nListenAddress {lab.hosts[node]}\nHostKey {folder}/key_{node}\n"
             f"AuthorizedKeysFile {folder}/key_client.pub\nUsePAM no\nStrictModes no\nPidFile none\n"
             "PermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxSessions 100\n"
+            # The nodes run the code that is tested.
+            f"SetEnv PYTHONPATH={ROOT}/resources\n"
         )
         blocks.append(
             f"Host {node}\n    HostName {lab.hosts[node]}\n    Port {PORT}\n    User {user}\n"

@@ -56,6 +56,39 @@ def test_lock_that_is_a_symbolic_link_is_a_fault(folder: Path) -> None:
     assert found.fix.endswith(f"rm {folder}/perftrend-simulated.0.lock")
 
 
+LAB = """
+description: a lab
+nodes:
+  tg: {{options: {{host: 127.0.0.1, port: "1"}}}}
+  dut: {{cpu: {cpu}, options: {{host: 127.0.0.1, port: "1"}}}}
+wiring: {{driver: {wiring}}}
+links: [{{tg: {{speed: 10G}}, dut: {{interface: eth1, numa: 0}}}}]
+generator: {{driver: embedded}}
+device: {{driver: embedded}}
+driver_tag: LAB
+"""
+
+
+def test_core_on_another_numa_node_than_the_port_is_a_warning(folder: Path) -> None:
+    """By the kernel of this machine, which has fewer cores."""
+    (folder / "lab.yaml").write_text(LAB.format(cpu=9000, wiring="none"))
+
+    found = check(testbed="lab", testbeds=folder)["lab cores"]
+
+    assert Severity.WARNING is found.severity
+    assert "core 9000 of node dut is on another NUMA node than its port eth1" == found.text
+    assert "choose one of the cores 0" in found.fix
+
+
+def test_machine_that_cannot_be_reached_is_named(folder: Path) -> None:
+    (folder / "lab.yaml").write_text(LAB.format(cpu=1, wiring="ssh"))
+
+    found = check(testbed="lab", testbeds=folder)["lab cores"]
+
+    assert Severity.NOT_CHECKED is found.severity
+    assert found.text.startswith("node tg: ")
+
+
 def test_unknown_testbed_is_a_fault_with_the_nearest() -> None:
     found = check(testbed="1n-vet")["1n-vet"]
 

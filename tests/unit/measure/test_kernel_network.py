@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from perftrend.measure import kernel_network
 from perftrend.measure.embedded import frames
+from perftrend.measure.interfaces import Link
 from perftrend.measure.wiring import VethPairs
 
 LINKS = VethPairs().links
 
 
 def lines(**options: str) -> list[str]:
-    return [" ".join(command) for command in kernel_network.commands(options, LINKS)]
+    return commands(LINKS, **options)
+
+
+def commands(links: Sequence[Link], **options: str) -> list[str]:
+    return [" ".join(command) for command in kernel_network.commands(options, links)]
 
 
 def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
@@ -39,6 +46,26 @@ def test_end_of_a_tunnel_is_known_without_a_query() -> None:
     mac = frames.host_mac(0).hex(":")
     assert f"ip neigh replace 198.18.0.2 lladdr {mac} dev d0 nud permanent" in found
     assert "ip link add tunnel0 type vxlan id 100 remote 198.18.0.2 dstport 4789 local 198.18.0.1" in found
+
+
+def test_each_pair_of_ports_has_a_bridge() -> None:
+    found = commands(VethPairs(link_count="4").links, forwarding="l2")
+
+    assert ["br0", "br0", "br1", "br1"] == [line.split()[-1] for line in found if " master " in line]
+
+
+def test_single_port_sends_back_by_routes_to_both_networks_or_as_a_hairpin() -> None:
+    links = VethPairs(link_count="1").links
+    way = "via 192.0.2.1 dev d0 onlink"
+
+    assert [f"ip route replace 10.{network}.0.0/16 {way}" for network in (10, 20)] == [
+        line for line in commands(links) if "ip route" in line
+    ]
+    assert [f"route add 10.{network}.0.0 {way}" for network in (10, 20)] == (
+        kernel_network.routes(range(2), {}, links).splitlines()
+    )
+    assert "bridge link set dev d0 hairpin on" in commands(links, forwarding="l2xc")
+    assert not [line for line in lines(forwarding="l2xc") if "hairpin" in line]
 
 
 def test_only_a_cross_connect_learns_no_addresses() -> None:

@@ -19,6 +19,7 @@ from perftrend.measure.traffic import DEFAULT_FLOWS
 from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
 
 PORTS = [Port("d0", "02:00:00:00:0d:00"), Port("d1", "02:00:00:00:0d:01")]
+FOUR = VethPairs(link_count="4").links
 LINKS = [Link(Port(), port, f"02:00:00:00:0a:0{number}") for number, port in enumerate(PORTS)]
 
 STATISTICS = """\
@@ -137,7 +138,7 @@ def test_missing_program_is_named_with_its_package(
 
 
 def test_wiring_without_interfaces_is_refused() -> None:
-    assert "needs a wiring with an even number of links" in OvsDevice(Loopback(), Node()).unusable()
+    assert "needs 1, 2 or 4 links" in OvsDevice(Loopback(), Node()).unusable()
 
 
 def test_program_that_never_started_has_no_counters(device: OvsDevice) -> None:
@@ -155,6 +156,24 @@ def test_interfaces_become_ports_of_af_xdp() -> None:
     assert "add-port perftrend d1 -- set interface d1 ofport_request=2 options:n_rxq=1 type=afxdp" in words
     assert "dpdk" not in words
     assert "emc-insert-inv-prob" not in words
+
+
+def test_bridge_of_four_ports_floods_no_frame_into_another_pair() -> None:
+    words = " ".join(ovs.configuration([link.device for link in FOUR], cpu=3, has_emc=True))
+
+    assert ["1", "1", "2", "2"] == re.findall(r"tag=(\d) vlan_mode=dot1q-tunnel", words)
+    assert "tag" not in " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True))
+
+
+def test_frames_leave_by_the_other_port_of_the_pair_or_by_the_only_one() -> None:
+    four = list(ovs_rules.rules(FOUR, {"forwarding": "l2xc"}))
+
+    assert ["in_port=1,actions=output:2", "in_port=4,actions=output:3"] == [
+        rule.removeprefix("priority=1,") for rule in (four[0], four[3])
+    ]
+    assert ["priority=1,in_port=1,actions=in_port"] == list(ovs_rules.rules(FOUR[:1], {"forwarding": "l2xc"}))
+    assert "priority=2,ip,in_port=4,nw_dst=10.30.0.1," in ovs_rules.route(FOUR, 6, {})
+    assert "priority=2,ip,in_port=1,nw_dst=10.20.0.3," in ovs_rules.route(FOUR[:1], 7, {})
 
 
 def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
@@ -227,13 +246,14 @@ def test_frames_in_a_tunnel_have_no_tag() -> None:
     assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(LINKS, options))
 
 
-def test_tunnels_need_two_links() -> None:
-    four = OvsDevice(NoWiring({}, LINKS * 2), Node())
-    options = {"forwarding": "l2", "tunnel": "vxlan"}
+def test_tunnels_of_four_ports_are_two_pairs() -> None:
+    ports = [link.device for link in FOUR]
+    words = " ".join(ovs.configuration(ports, cpu=3, has_emc=True, tunnel="vxlan"))
 
-    assert "Open vSwitch does not support tunnel=vxlan with 4 links" == four.lacks(options)
-    assert "" == four.lacks({"forwarding": "l2"})
-    assert "" == OvsDevice(NoWiring({}, LINKS), Node()).lacks(options)
+    assert ["tunnel0 tag=1", "tunnel1 tag=1", "tunnel2 tag=2", "tunnel3 tag=2"] == re.findall(
+        r"set port (tunnel\d tag=\d)", words
+    )
+    assert 4 == words.count("type=vxlan")
 
 
 def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None:
@@ -278,7 +298,9 @@ def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
     masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
 
     expected = {
-        str(IPv4Address(network + 2 + flow)) for network in frames.NETWORKS for flow in range(DEFAULT_FLOWS)
+        str(IPv4Address(network + 2 + flow))
+        for network in frames.NETWORKS[:2]
+        for flow in range(DEFAULT_FLOWS)
     }
     assert expected == hosts
     assert DEFAULT_FLOWS == len(masks)

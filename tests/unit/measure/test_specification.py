@@ -17,6 +17,12 @@ driver_tag: OURS
 link: {pps: 1000}
 """
 
+LINKS = """
+links:
+  - {tg: {speed: 25G}, dut: {speed: 10G}}
+  - {tg: {speed: 2.5G, numa: 1}, dut: {}}
+"""
+
 
 def written(folder: Path, text: str, name: str = "ours") -> Path:
     (folder / f"{name}.yaml").write_text(text)
@@ -122,6 +128,7 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD + "instances: [{tgg: {address: a}}]", "node 'tgg' is unknown; did you mean 'tg'?"),
         (GOOD + "capacity: 3\ninstances: [{}, {}]", "capacity is 3, but there are 2 instances"),
         (GOOD + "remote: true\nnodes: {dut: {cpu: auto}}", "node dut is remote: write the number of a core"),
+        (GOOD + LINKS.replace("25G", '"25"'), "links.0.tg.speed: String should match pattern"),
         (GOOD + "links: [{tg: {}}]", "links.0: Value error, give the ports of two nodes"),
         (GOOD + "links: [{tg: {mac: 1}, dut: {}}]", "links.0.tg.mac"),
         (GOOD + "links: [{tg: {ip: 198.18.0.300/24}, dut: {}}]", "links.0.tg.ip"),
@@ -161,6 +168,16 @@ def test_link_rate_counts_both_directions_preamble_and_gap(frame_bytes: float, r
     assert rate_pps == pytest.approx(LinkFile(bits_per_s=10e9).rate_pps(frame_bytes), rel=1e-6)
 
 
+def test_slowest_port_is_the_highest_rate(tmp_path: Path) -> None:
+    without = GOOD.replace("link: {pps: 1000}", "")
+
+    assert 2.5e9 == load("ours", written(tmp_path, without + LINKS)).link.bits_per_s
+    assert 1000 == load("ours", written(tmp_path, GOOD + LINKS)).link.pps
+    for links in (LINKS.replace("speed: 2.5G, ", ""), ""):
+        with pytest.raises(SettingsError, match="give link, or the speed of a port of each of the links"):
+            load("ours", written(tmp_path, without + links))
+
+
 def test_link_that_is_given_in_frames_carries_as_many_of_any_size() -> None:
     assert [5000.0, 5000.0] == [LinkFile(pps=5000).rate_pps(size) for size in (64, 1518)]
 
@@ -168,5 +185,5 @@ def test_link_that_is_given_in_frames_carries_as_many_of_any_size() -> None:
 def test_link_carries_less_if_its_directions_have_different_shares() -> None:
     link = LinkFile(bits_per_s=10e9)
 
-    assert link.rate_pps(64) == pytest.approx(2 * link.rate_pps(64, busier_share=1.0))
-    assert 5000.0 == LinkFile(pps=5000).rate_pps(64, busier_share=1.0)
+    assert link.rate_pps(64) == pytest.approx(2 * link.rate_pps(64, busiest_share=1.0))
+    assert 5000.0 == LinkFile(pps=5000).rate_pps(64, busiest_share=1.0)

@@ -21,7 +21,7 @@ STORY: list[str] = []
 class Wiring:
     """Stands in for a wiring: writes down what happens to it, and fails when it is told to."""
 
-    generator_ports = device_ports = ()
+    generator_ports = device_ports = links = ()
     reason = ""
     fails = False
 

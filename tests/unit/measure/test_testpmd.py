@@ -262,12 +262,23 @@ def test_output_without_a_failure_has_no_description() -> None:
     )
 
 
-def test_without_two_ports_it_is_unusable() -> None:
+def test_without_ports_it_is_unusable() -> None:
     unconnected = Link(Port(), Port())
 
-    for wiring in (Loopback(), NoWiring(links=CARDS[:1]), NoWiring(links=[unconnected, unconnected])):
-        assert "testpmd needs 2 links" in TestpmdDevice(wiring, Node()).unusable()
-    assert "" == TestpmdDevice(NoWiring(links=CARDS), Node()).unusable()
+    for wiring in (Loopback(), NoWiring(links=[*CARDS, CARDS[0]]), NoWiring(links=[unconnected] * 2)):
+        assert "testpmd needs 1, 2 or 4 links" in TestpmdDevice(wiring, Node()).unusable()
+    for links in (CARDS, CARDS[:1], CARDS * 2):
+        assert "" == TestpmdDevice(NoWiring(links=links), Node()).unusable()
+
+
+def test_ports_are_paired_in_the_order_of_the_links() -> None:
+    """The program has its ports in the order of their addresses, and pairs them in this order."""
+    peer = Port(mac="02:00:00:00:0c:00")
+    links = [Link(peer, Port(pci=f"0000:3b:00.{function}")) for function in (0, 2, 1, 3)]
+
+    assert "--portlist=0,2,1,3" in arguments(links, None, {})
+    assert not [word for word in arguments(links[:2], None, {}) if "portlist" in word or "topology" in word]
+    assert "--port-topology=loop" in arguments(links[:1], None, {})
 
 
 def test_without_root_and_without_the_program_it_is_unusable(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
-from perftrend.measure.traffic import FrameProfile, TrafficProfile
+from perftrend.measure.traffic import LINK_COUNTS, FrameProfile, TrafficProfile, opposite
 
 
 @pytest.mark.parametrize(("name", "mean"), [
@@ -95,11 +95,20 @@ def test_flows_are_all_combinations_of_two_counters(count: int) -> None:
     assert traffic.hosts <= 65_000
 
 
-@given(st.integers(0, 10**9), st.integers(0, 100))
-def test_directions_share_all_frames(count: int, percent: int) -> None:
+@given(st.integers(0, 10**9), st.integers(0, 100), st.sampled_from(LINK_COUNTS))
+def test_directions_share_all_frames(count: int, percent: int, links: int) -> None:
     traffic = TrafficProfile.parse("64B", {"forward_percent": str(percent)})
 
-    forward, backward = traffic.split(count)
+    parts, shares = traffic.split(count, links), traffic.shares(links)
 
-    assert count == forward + backward
-    assert abs(forward - count * traffic.shares[0]) < 1 + 1e-6
+    assert links == len(parts) == len(shares)
+    assert count == sum(parts)
+    assert 1 == pytest.approx(sum(shares))
+    for part, share in zip(parts, shares, strict=True):
+        assert abs(part - count * share) < 1 + 1e-6
+
+
+def test_frames_return_by_the_other_link_of_the_pair() -> None:
+    assert [1, 0, 3, 2] == [opposite(port, 4) for port in range(4)]
+    assert [1, 0] == [opposite(port, 2) for port in range(2)]
+    assert 0 == opposite(0, 1)

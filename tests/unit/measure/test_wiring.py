@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.errors import TestbedError
+from perftrend.errors import SettingsError, TestbedError
+from perftrend.measure.interfaces import Node
 from perftrend.measure.wiring import Loopback, Namespace, NoWiring, VethPairs, run
 
 
@@ -91,6 +92,20 @@ def test_loopback_ports_belong_together() -> None:
         kind, address, own, peer = generator.split(":")
         assert f"{kind}:{address}:{peer}:{own}" == device
         assert ipaddress.ip_address(address).is_loopback
+
+
+@pytest.mark.parametrize("wiring", [VethPairs, Loopback])
+def test_number_of_links_is_an_option(wiring: type[VethPairs | Loopback]) -> None:
+    assert [1, 2, 4] == [len(wiring(link_count=count).device_ports) for count in ("1", "2", "4")]
+    with pytest.raises(SettingsError, match="wiring option link_count='3': write 1, 2 or 4"):
+        wiring(link_count="3")
+
+
+def test_chain_has_two_links_to_the_generator() -> None:
+    nodes = {name: Node() for name in ("tg", "dut", "dut2")}
+
+    with pytest.raises(SettingsError, match="a chain of devices has two ends"):
+        VethPairs(nodes, link_count="4")
 
 
 def test_two_loopback_testbeds_do_not_meet() -> None:

@@ -27,7 +27,7 @@ from perftrend.measure.interfaces import (
     check_options,
 )
 from perftrend.measure.program import replace_earlier
-from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.measurement import Trial
@@ -37,7 +37,7 @@ _ANSWER_S = 10.0
 _LONGEST_FRAME = 1518
 """In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
 _MOST_BYTES = 64 << 20
-"""For the frames of both directions twice as much memory is needed, and further blocks for messages."""
+"""For the frames of each direction as much memory is needed, and further blocks for messages."""
 _SUPPORTS = "the embedded drivers support"
 _FLOOD_PPS, _FLOOD_S = 1e8, 0.0005
 """50,000 frames at once, more than any generator can send in that time."""
@@ -45,8 +45,9 @@ _SUSTAINED_SHARE = 0.9
 """The generator sustains this fraction of the rate that it reaches in a flood."""
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
-_FORWARDINGS = ("ip4", "l2", "l2xc")
-_ABILITIES = DeviceAbilities("the embedded device", _FORWARDINGS, acl_rules=_FORWARDINGS)
+_ABILITIES = DeviceAbilities(
+    "the embedded device", FORWARDINGS, one_link=("ip4", "ip6", "l2xc"), acl_rules=FORWARDINGS
+)
 """Bridged frames are not compared with access lists: a user may set ``acl_rules`` for tests of both kinds."""
 _PASSED = ("acl_rules", "burst", "forwarding")
 """Options that are passed to the program; others select the program and its rights."""
@@ -185,10 +186,10 @@ def _doubt(count: Count) -> str:
 class EmbeddedDevice(Device):
     """The user-space forwarder of :mod:`perftrend.measure.embedded.router`.
 
-    Options: ``forwarding`` (``ip4``, ``l2`` or ``l2xc``), ``acl_rules`` (0 to 10,000), ``burst`` (frames
-    processed at once, 1 to 512; larger is faster), ``program`` (path of a Python program that replaces the
-    router and speaks its protocol), ``version`` (reported as the device's version), ``isolated`` (``yes`` if
-    the program runs in a sandbox).
+    Options: ``forwarding`` (``ip4``, ``ip6``, ``l2`` or ``l2xc``), ``acl_rules`` (0 to 10,000), ``burst``
+    (frames processed at once, 1 to 512; larger is faster), ``program`` (path of a Python program that
+    replaces the router and speaks its protocol), ``version`` (reported as the device's version), ``isolated``
+    (``yes`` if the program runs in a sandbox).
     """
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
@@ -217,7 +218,7 @@ class EmbeddedDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options)
+        return _ABILITIES.lacks(options, len(self._wiring.device_ports))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:

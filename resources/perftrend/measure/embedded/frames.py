@@ -3,6 +3,8 @@
 The checksum of a frame is never in memory, so a 64-byte frame has 60 bytes there.
 
 The generator has a host behind each port of the device, and there the other end of the device's tunnel, too.
+Hosts exchange frames in pairs: those behind the ports 0 and 1, and those behind 2 and 3. If the device has
+only one port, the first pair is behind it.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ from perftrend.measure.traffic import (
     TrafficProfile,
 )
 
-NETWORKS = (0x0A0A0000, 0x0A140000)
-"""10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1."""
+NETWORKS = (0x0A0A0000, 0x0A140000, 0x0A1E0000, 0x0A280000)
+"""10.10.0.0/16 is behind port 0, 10.20.0.0/16 behind port 1, and so on."""
 _NETWORK_HOSTS = 1 << 16
-IP6_NETWORKS = (IPv6Network("2001:db8:a::/48"), IPv6Network("2001:db8:14::/48"))
-MORE_NETWORKS = (0x14000000, 0x1E000000)
-"""20.0.0.0/8 and 30.0.0.0/8 are behind the ports, too: for the routes that NETWORKS have no room for."""
-TUNNEL_NETWORKS = (0xC6120000, 0xC6120100)
-"""198.18.0.0/24 and 198.18.1.0/24: the device is host 1 of each, and the other end of its tunnel host 2."""
-TUNNEL_IDS = (100, 101)
+IP6_NETWORKS = tuple(IPv6Network(f"2001:db8:{number:x}::/48") for number in (10, 20, 30, 40))
+MORE_NETWORKS = (0x14000000, 0x1E000000, 0x28000000, 0x32000000)
+"""20.0.0.0/8, 30.0.0.0/8 and so on are behind the ports, too: for routes that NETWORKS have no room for."""
+TUNNEL_NETWORKS = (0xC6120000, 0xC6120100, 0xC6120200, 0xC6120300)
+"""198.18.0.0/24 to 198.18.3.0/24: the device is host 1 of each, and the other end of its tunnel host 2."""
+TUNNEL_IDS = (100, 101, 102, 103)
 """The network identifier of the tunnel at each port."""
 TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
 """The assigned UDP ports."""
@@ -53,7 +55,7 @@ _ROUNDS = 12
 
 @dataclass(frozen=True, slots=True)
 class FrameDirection:
-    """The addresses of the frames that are sent into a port, 0 or 1, of the generator."""
+    """The addresses of the frames that are sent into a port of the generator, from 0 on."""
 
     port: int
     source_mac: bytes
@@ -118,7 +120,7 @@ def build(
     else:
         outer = _write_ethernet(buffer, macs, 4, traffic.vlan)
         inner = _write_tunnel(outer, sizes - _offset(buffer, outer), traffic, direction.port, flow)
-        inner_macs = (host_mac(1 - direction.port), host_mac(direction.port))
+        inner_macs = (host_mac(direction.port ^ 1), host_mac(direction.port))
         inner = _write_ethernet(inner, inner_macs, traffic.ip_version)
     _write_packet(inner, sizes - _offset(buffer, inner), traffic, direction.port, flow)
     return buffer, sizes
@@ -207,7 +209,7 @@ def has_transport_checksum(traffic: TrafficProfile) -> bool:
 
 def _pair(networks: Sequence[int], port: int) -> tuple[int, int]:
     """Return the networks of the source and of the destination."""
-    return networks[port], networks[1 - port]
+    return networks[port], networks[port ^ 1]
 
 
 def _write_ip4(
@@ -234,7 +236,7 @@ def _write_ip6(
     _put(buffer, 4, lengths - np.uint64(40), 2)
     buffer[:, 6] = protocol
     buffer[:, 7] = 64  # hop limit
-    for offset, network in ((8, IP6_NETWORKS[port]), (24, IP6_NETWORKS[1 - port])):
+    for offset, network in ((8, IP6_NETWORKS[port]), (24, IP6_NETWORKS[port ^ 1])):
         buffer[:, offset : offset + 16] = np.frombuffer(network.network_address.packed, np.uint8)
         _put(buffer, offset + 12, hosts, 4)
 
@@ -272,13 +274,26 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
     buffer[:, offset : offset + order.shape[1]] = order
 
 
-def route(number: int, *, is_ip6: bool = False) -> str:
-    """Return the address of a route to a single host; routes with an even number are those behind port 0."""
-    index, port = divmod(number, 2)
+def count_networks(links: int) -> int:
+    """Return the number of networks behind the ports of a device with so many links."""
+    return max(2, links)
+
+
+def port_of_network(network: int, links: int) -> int:
+    """Return the device's port with a network behind it, by its number: its own one, or the only one."""
+    return network if links > 1 else 0
+
+
+def route(number: int, links: int, *, is_ip6: bool = False) -> tuple[str, int]:
+    """Return the address of a route to a single host, and the number of the network that it is in.
+
+    The networks take turns.
+    """
+    index, network = divmod(number, count_networks(links))
     if is_ip6:
-        return str(IP6_NETWORKS[port].network_address + index)
-    network = NETWORKS[port] if index < _NETWORK_HOSTS else MORE_NETWORKS[port] - _NETWORK_HOSTS
-    return str(IPv4Address(network + index))
+        return str(IP6_NETWORKS[network].network_address + index), network
+    first = NETWORKS[network] if index < _NETWORK_HOSTS else MORE_NETWORKS[network] - _NETWORK_HOSTS
+    return str(IPv4Address(first + index)), network
 
 
 def host_mac(port: int) -> bytes:
@@ -301,7 +316,7 @@ def generator_mac(port: int) -> bytes:
 
 
 def frame_direction(port: int, traffic: TrafficProfile) -> FrameDirection:
-    """Return the addresses of the traffic that the generator sends into a port, towards the other."""
+    """Return the addresses of the traffic that is sent into a port, towards the other one of its pair."""
     return FrameDirection(
-        port, host_mac(port), device_mac(port) if traffic.is_for_device else host_mac(1 - port)
+        port, host_mac(port), device_mac(port) if traffic.is_for_device else host_mac(port ^ 1)
     )

@@ -14,13 +14,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from operator import sub
+from operator import attrgetter, sub
 
 from typing_extensions import override
 
 from perftrend.measure.embedded.frames import build, count_prepared_frames, frame_direction
 from perftrend.measure.embedded.ports import GeneratorPort, generator_port
-from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.traffic import TrafficProfile, opposite
 
 _BATCH = 64
 CATCH_UP_S = 0.005
@@ -57,7 +57,7 @@ class Count:
     sent_each: list[int]
     """Frames sent in each direction."""
     received_each: list[int]
-    """Frames received in each direction: those sent into one port arrive at the other."""
+    """Frames received in each direction: those sent into one port arrive at the other of the pair."""
     unproven: bool = False
     """Whether the trial ended early, but the frames in flight returned after all."""
 
@@ -105,7 +105,7 @@ class SentFrames:
 
 
 class Sender(ABC):
-    """Sends test traffic into two ports, and counts the frames that return."""
+    """Sends test traffic into all ports, and counts the frames that return."""
 
     @abstractmethod
     def use(self, traffic: TrafficProfile) -> None:
@@ -130,23 +130,26 @@ class FrameStream:
     def __init__(self, port: GeneratorPort, number: int, traffic: TrafficProfile) -> None:
         self.port = port
         self.sent = 0
-        self.left = 0
         self.refused = 0
+        self.progress = 1.0
+        """The fraction of the trial's frames that has been sent; 1 if there are none."""
+        self._planned = 0
         self._next = 0
         self._prepared = count_prepared_frames(traffic)
         port.prepare(*build(traffic, frame_direction(number, traffic), self._prepared))
 
     def plan(self, count: int) -> None:
         """Begin a trial of ``count`` frames."""
-        self.left, self.sent, self.refused = count, 0, 0
+        self._planned, self.sent, self.refused = count, 0, 0
+        self.progress = 0.0 if count else 1.0
 
     def send(self, limit: int) -> int:
         """Send the next frames, at most ``limit``, and return their number."""
-        count = min(limit, self.left, self._prepared - self._next)
+        count = min(limit, self._planned - self.sent, self._prepared - self._next)
         self.refused += self.port.send(self._next, count)
         self._next = (self._next + count) % self._prepared
         self.sent += count
-        self.left -= count
+        self.progress = self.sent / self._planned
         return count
 
 
@@ -164,8 +167,8 @@ class SocketSender(Sender):
 
     @override
     def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
-        first, second = self._streams
-        for stream, count in zip(self._streams, self._split(planned), strict=True):
+        streams, progress = self._streams, attrgetter("progress")
+        for stream, count in zip(streams, self._split(planned, len(streams)), strict=True):
             stream.plan(count)
         clock = time.perf_counter
         catch_up = max(1, int(rate_pps * CATCH_UP_S))
@@ -187,8 +190,7 @@ class SocketSender(Sender):
                 owed_s = min(owed_s + late_s, OWED_AT_MOST_S)
                 behind = catch_up
             if behind > 0:
-                stream = first if second.left == 0 or (first.left and first.sent <= second.sent) else second
-                sent += stream.send(min(behind, _BATCH))
+                sent += min(streams, key=progress).send(min(behind, _BATCH))
             if overdue and now >= overdue.next_look and overdue.look(now, sent):
                 break
         return SentFrames(
@@ -229,8 +231,8 @@ class Generator:
         begin = time.perf_counter()
         frames = self._sender.send(planned, rate_pps, overdue)
         sent = sum(frames.each)
-        received_each = list(map(sub, self._wait_for_final_count(before + sent), before_each))
-        received = sum(received_each)
+        at_ports = list(map(sub, self._wait_for_final_count(before + sent), before_each))
+        received = sum(at_ports)
         return Count(
             planned=planned,
             sent=sent,
@@ -239,7 +241,7 @@ class Generator:
             sending_s=frames.sending_s,
             elapsed_s=time.perf_counter() - begin,
             sent_each=frames.each,
-            received_each=received_each[::-1],
+            received_each=[at_ports[opposite(port, len(at_ports))] for port in range(len(at_ports))],
             unproven=sent < planned and limit is not None and sent - received <= limit,
         )
 
@@ -287,7 +289,7 @@ def _answer(answer: dict[str, object]) -> None:
 def pinned_ports(argv: Sequence[str] | None) -> list[str]:
     """Parse the arguments of a generator's process, pin it to its core, and return the names of its ports."""
     parser = argparse.ArgumentParser(description="send frames at a rate and count those that return")
-    parser.add_argument("--ports", nargs=2, required=True)
+    parser.add_argument("--ports", nargs="+", required=True)
     parser.add_argument("--cpu", type=int)
     options = parser.parse_args(argv)
     if options.cpu is not None:

@@ -1,8 +1,8 @@
-"""The embedded device: a process that forwards frames between two ports.
+"""The embedded device: a process that forwards frames between the ports of each pair.
 
-It routes IPv4 with an access list, bridges, or cross-connects its ports. Array operations process a whole
-burst in place, in the memory where the kernel stored the frames. The time per burst grows with the access
-list, as in any software data plane.
+It routes IPv4 and IPv6 with an access list, bridges, or cross-connects its ports. Array operations process a
+whole burst in place, in the memory where the kernel stored the frames. The time per burst grows with the
+access list, as in any software data plane.
 
 The drivers in :mod:`perftrend.measure.embedded.drivers` start it. To start it by hand::
 
@@ -19,6 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from ipaddress import IPv6Network
 from operator import add
 from typing import Protocol
 
@@ -28,13 +29,17 @@ from typing_extensions import override
 
 from perftrend.measure.embedded import frames
 from perftrend.measure.embedded.ports import DevicePort, device_port
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, opposite
 
 _IDLE_SPIN_S = 0.002
 """Duration of busy polling after the last frame, as in a data plane; then the process waits."""
 _WAIT_MS = 10
 """Longest delay until a signal is handled: Python resumes an interrupted wait."""
 
-_ETHERTYPE_IP4 = 0x0800
+_ETHERTYPE_IP4, _ETHERTYPE_IP6 = 0x0800, 0x86DD
+_FIRST_RULE_PORT = 9000
+_RULE_NETWORK = 0xFD000000
+"""The first 32 bits of the addresses in the access list for IPv6."""
 
 
 class Burst:
@@ -44,7 +49,7 @@ class Burst:
         offset = port.offset
         words = port.buffer.view(">u2")
         doubles = port.buffer.view(">u4")
-        # Header fields by their offset from the start of the frame (Ethernet II, RFC 791, RFC 768).
+        # Header fields by their offset from the start of the frame (Ethernet II, RFC 791, RFC 8200, RFC 768).
         self.macs = port.buffer[:, offset : offset + 12]
         self.mac_words = words[:, offset // 2 : offset // 2 + 6]
         self.ethertype = words[:, (offset + 12) // 2]
@@ -53,19 +58,23 @@ class Burst:
         self.source = doubles[:, (offset + 26) // 4]
         self.destination = doubles[:, (offset + 30) // 4]
         self.destination_port = words[:, (offset + 36) // 2]
+        self.ip6_hop_limit = port.buffer[:, offset + 21]
+        self.ip6_source = doubles[:, (offset + 22) // 4 : (offset + 38) // 4]
+        self.ip6_destination = words[:, (offset + 38) // 2 : (offset + 54) // 2]
+        self.ip6_destination_port = words[:, (offset + 56) // 2]
 
 
 class Forwarding(Protocol):
-    """Processing of the frames that arrive at one port and leave through the other."""
+    """Processing of the frames that arrive at one port and leave through the opposite one."""
 
     def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
         """Rewrite the frames in place, if needed, and return a mask of those to forward, shape (count,)."""
 
 
 class Ip4Router(Forwarding):
-    """An IPv4 router to the other port, with an access list that no test traffic matches.
+    """An IPv4 router to the opposite port, with an access list that no test traffic matches.
 
-    :param network: the /16 network behind the other port, as its first address.
+    :param network: the /16 network behind that port, as its first address.
     :param macs: the destination and the source MAC address of forwarded frames.
     :param acl_rules: number of rules in the access list; every frame is compared with every rule.
     """
@@ -74,7 +83,8 @@ class Ip4Router(Forwarding):
         self._prefix = network >> 16
         self._macs = np.frombuffer(macs, np.uint8)
         self._rules = [
-            (np.uint32(0xC0A80000 + number), np.uint32(9000 + number)) for number in range(acl_rules)
+            (np.uint32(0xC0A80000 + number), np.uint32(_FIRST_RULE_PORT + number))
+            for number in range(acl_rules)
         ]
 
     @override
@@ -104,8 +114,43 @@ class Ip4Router(Forwarding):
         return denied
 
 
+class Ip6Router(Forwarding):
+    """An IPv6 router to the opposite port, with an access list that no test traffic matches.
+
+    :param network: the /48 network behind that port.
+    :param macs: the destination and the source MAC address of forwarded frames.
+    :param acl_rules: number of rules in the access list; every frame is compared with every rule.
+    """
+
+    def __init__(self, network: IPv6Network, macs: bytes, acl_rules: int) -> None:
+        self._prefix = np.frombuffer(network.network_address.packed[: network.prefixlen // 8], ">u2")
+        self._macs = np.frombuffer(macs, np.uint8)
+        self._acl_rules = acl_rules
+
+    @override
+    def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
+        hop_limit = burst.ip6_hop_limit[rows]
+        forwarded: NDArray[np.bool_] = (burst.ethertype[rows] == _ETHERTYPE_IP6) & (hop_limit > 1)
+        forwarded &= (burst.ip6_destination[rows, : len(self._prefix)] == self._prefix).all(axis=1)
+        if self._acl_rules:
+            forwarded &= ~self._match_deny_rules(burst, rows)
+        hop_limit -= 1
+        burst.macs[rows] = self._macs
+        return forwarded
+
+    def _match_deny_rules(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
+        """Evaluate ``deny udp host fd00::NUMBER any eq PORT`` for each rule in turn."""
+        source = burst.ip6_source[rows].astype(np.uint32)
+        port = burst.ip6_destination_port[rows].astype(np.uint32)
+        denied = np.zeros(len(source), dtype=np.bool_)
+        for number in range(self._acl_rules):
+            address = np.array((_RULE_NETWORK, 0, 0, number), np.uint32)
+            denied |= (source == address).all(axis=1) & (port == _FIRST_RULE_PORT + number)
+        return denied
+
+
 class Bridge(Forwarding):
-    """A learning bridge, which forwards frames unchanged to the other port.
+    """A learning bridge, which forwards frames unchanged to the opposite port.
 
     :param stations: the port where each MAC address was seen; shared by the two directions.
     :param port: the number of the port where the frames arrive.
@@ -127,7 +172,7 @@ class Bridge(Forwarding):
 
 
 class CrossConnect(Forwarding):
-    """A cross-connect, which forwards all frames unchanged to the other port."""
+    """A cross-connect, which forwards all frames unchanged to the opposite port."""
 
     @override
     def forward(self, burst: Burst, rows: slice) -> NDArray[np.bool_]:
@@ -136,7 +181,7 @@ class CrossConnect(Forwarding):
 
 
 class Path:
-    """One direction: frames that arrive at one port and leave through the other."""
+    """One direction: frames that arrive at one port and leave through the opposite one."""
 
     def __init__(self, source: DevicePort, target: DevicePort, forwarding: Forwarding) -> None:
         self._source = source
@@ -172,21 +217,23 @@ def _runs(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, i
 
 
 def _paths(ports: Sequence[DevicePort], forwarding: str, acl_rules: int, macs: Sequence[bytes]) -> list[Path]:
-    """Return both directions.
+    """Return the way from each port.
 
     :param macs: for each port, those of the next hop and of the port itself.
     """
-    stations: dict[int, int] = {}
+    bridges: list[dict[int, int]] = [{} for _ in ports[::2]]
     paths = []
     for number, source in enumerate(ports):
-        other = 1 - number
+        other = opposite(number, len(ports))
         behaviour: Forwarding
         if forwarding == "l2":
-            behaviour = Bridge(stations, number)
+            behaviour = Bridge(bridges[number // 2], number)
         elif forwarding == "l2xc":
             behaviour = CrossConnect()
+        elif forwarding == "ip6":
+            behaviour = Ip6Router(frames.IP6_NETWORKS[number ^ 1], macs[other], acl_rules)
         else:
-            behaviour = Ip4Router(frames.NETWORKS[other], macs[other], acl_rules)
+            behaviour = Ip4Router(frames.NETWORKS[number ^ 1], macs[other], acl_rules)
         paths.append(Path(source, ports[other], behaviour))
     return paths
 
@@ -241,15 +288,18 @@ def _mac(text: str) -> bytes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
-    parser = argparse.ArgumentParser(description="forward frames between two ports")
-    parser.add_argument("--ports", nargs=2, required=True)
+    parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
+    parser.add_argument("--ports", nargs="+", required=True, help="1, 2 or 4; a single one is its own pair")
     parser.add_argument("--cpu", type=int)
-    parser.add_argument("--forwarding", choices=("ip4", "l2", "l2xc"), default="ip4")
+    parser.add_argument("--forwarding", choices=FORWARDINGS, default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
-    parser.add_argument("--macs", nargs=2, type=_mac, default=[frames.device_mac(port) for port in range(2)])
+    most = max(LINK_COUNTS)
     parser.add_argument(
-        "--next-hops", nargs=2, type=_mac, default=[frames.host_mac(port) for port in range(2)]
+        "--macs", nargs="+", type=_mac, default=[frames.device_mac(port) for port in range(most)]
+    )
+    parser.add_argument(
+        "--next-hops", nargs="+", type=_mac, default=[frames.host_mac(port) for port in range(most)]
     )
     options = parser.parse_args(argv)
     if options.cpu is not None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from operator import sub
 
 from perftrend.errors import TestbedError
+from perftrend.measure.traffic import opposite
 from perftrend.measure.trex.rpc import TrexEvent
 from perftrend.measure.trex.session import TrexSession, TrexStatistics
 
@@ -62,8 +63,9 @@ class TrexBurst:
 
     @property
     def received_each(self) -> tuple[int, ...]:
-        """The number of frames received of those that each port sent, which arrive at the other port."""
-        return tuple(map(sub, self._after.received, self._before.received))[::-1]
+        """The frames received of those that each port sent; they arrive at the other of the pair."""
+        at_ports = tuple(map(sub, self._after.received, self._before.received))
+        return tuple(at_ports[opposite(port, len(at_ports))] for port in range(len(at_ports)))
 
     @property
     def lost(self) -> int:

@@ -14,8 +14,8 @@ from typing_extensions import override
 from perftrend import command_to_install
 from perftrend.errors import SettingsError, TestbedError, nearest
 from perftrend.measure.embedded.frames import FrameDirection
-from perftrend.measure.interfaces import Counters, Node, TrafficGenerator, Wiring
-from perftrend.measure.traffic import FrameProfile, TrafficProfile
+from perftrend.measure.interfaces import Counters, Link, Node, TrafficGenerator, Wiring
+from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS, FrameProfile, TrafficProfile, opposite
 from perftrend.measure.trex.streams import PortTraffic, can_measure_latency
 from perftrend.measurement import Trial
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 REQUEST_PORT, PUBLISHER_PORT = 4501, 4500
 """TCP ports of a server."""
-_DEFAULTS = {"ports": "0,1", "force": "no", "core_mask": "", "latency": "no"}
-_PORTS = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
+_DEFAULTS = {"ports": "", "force": "no", "core_mask": "", "latency": "no"}
+_PORTS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*|")
 _MASK = re.compile(r"(0x[0-9a-f]{1,16})?")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
@@ -40,9 +40,9 @@ _PREAMBLE_AND_GAP = 20
 class TrexGenerator(TrafficGenerator):
     """The stateless mode of a TRex server that runs on the generator's node.
 
-    Options: ``ports`` (the two ports, in the order of the testbed's links), ``force`` (``yes`` takes ports
-    that belong to others), ``core_mask`` (the cores that send, such as ``0x3``), ``latency`` (``yes``
-    measures latency with up to 1,000 frames per second in each direction).
+    Options: ``ports`` (those of the testbed's links, in their order; by default the first ones), ``force``
+    (``yes`` takes ports that belong to others), ``core_mask`` (the cores that send, such as ``0x3``),
+    ``latency`` (``yes`` measures latency with up to 1,000 frames per second in each direction).
     """
 
     def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
@@ -51,6 +51,8 @@ class TrexGenerator(TrafficGenerator):
         self._wiring = wiring
         _check(options)
         self._options = {**_DEFAULTS, **options}
+        self._links: Sequence[Link] = wiring.links
+        self._ports = _ports(self._options["ports"], len(self._links))
         self.measures_latency = self._options["latency"] == "yes"
         self._connection = contextlib.ExitStack()
         self._session: TrexSession | None = None
@@ -72,7 +74,7 @@ class TrexGenerator(TrafficGenerator):
             connection = connected(
                 self._wiring.forward_generator(REQUEST_PORT),
                 self._wiring.forward_generator(PUBLISHER_PORT),
-                [int(port) for port in self._options["ports"].split(",")],
+                self._ports,
                 force=self._options["force"] == "yes",
             )
             self._session = self._connection.enter_context(connection)
@@ -99,7 +101,7 @@ class TrexGenerator(TrafficGenerator):
         bits_per_frame = 8 * (self._traffic.frame.mean_bytes + _PREAMBLE_AND_GAP)
         return min(
             port.speed_bits_per_s / bits_per_frame / share
-            for port, share in zip(ports, self._traffic.shares, strict=True)
+            for port, share in zip(ports, self._traffic.shares(len(ports)), strict=True)
             if share
         )
 
@@ -151,7 +153,7 @@ class TrexGenerator(TrafficGenerator):
 
         :returns: the packet groups that latency is measured with, and the ports that have frames to send.
         """
-        counts = self._traffic.split(planned)
+        counts = self._traffic.split(planned, len(session.ports))
         streams = [
             PortTraffic(self._traffic, direction, group if self.measures_latency else None).burst(
                 count, duration_s
@@ -167,15 +169,14 @@ class TrexGenerator(TrafficGenerator):
     def _directions(self, session: TrexSession) -> list[FrameDirection]:
         """Return the addresses of the traffic into each port.
 
-        :raises SettingsError: if the testbed's file lacks a link, or an address of the device.
+        :raises SettingsError: if the testbed's file lacks an address of the device.
         """
-        links = self._wiring.links[: len(session.ports)]
-        if len(links) < len(session.ports):
-            raise SettingsError(
-                "TRex needs two links between generator and device (links in the testbed's file)"
-            )
+        links = self._links
         sources = [link.generator.mac or mac for link, mac in zip(links, session.hardware_macs, strict=True)]
-        destinations = [link.device.mac for link in links] if self._traffic.is_for_device else sources[::-1]
+        destinations = [
+            link.device.mac if self._traffic.is_for_device else sources[opposite(place, len(links))]
+            for place, link in enumerate(links)
+        ]
         for place, mac in enumerate(destinations):
             if not _MAC.fullmatch(mac):
                 raise SettingsError(
@@ -203,12 +204,26 @@ def _check(options: Mapping[str, str]) -> None:
             raise SettingsError(f"the generator trex has no option {name!r}{nearest(name, _DEFAULTS)}")
         if name in {"force", "latency"} and value not in {"yes", "no"}:
             raise SettingsError(f"generator option {name}={value!r}{nearest(value, ('yes', 'no'))}")
-    ports, mask = options.get("ports", "0,1"), options.get("core_mask", "")
-    found = _PORTS.fullmatch(ports)
-    if not found or int(found[1]) == int(found[2]):
-        raise SettingsError(f"generator option ports={ports!r}: write two different numbers, such as 0,1")
+    mask = options.get("core_mask", "")
     if not _MASK.fullmatch(mask):
         raise SettingsError(f"generator option core_mask={mask!r}: write a hexadecimal number, such as 0x3")
+
+
+def _ports(text: str, links: int) -> list[int]:
+    """Return the numbers of the ports of some links, by the option ``ports``.
+
+    :raises SettingsError: if they are not those of the links.
+    """
+    if links not in LINK_COUNTS:
+        raise SettingsError(f"TRex needs {NEEDED_LINKS}")
+    if not _PORTS.fullmatch(text):
+        raise SettingsError(f"generator option ports={text!r}: write different numbers, such as 0,1")
+    found = [int(port) for port in text.split(",")] if text else list(range(links))
+    if len(set(found)) != links:
+        raise SettingsError(
+            f"generator option ports={text!r}: write a different number for each of the {links} links"
+        )
+    return found
 
 
 def _wait_for_links(session: TrexSession) -> list[PortStatus]:

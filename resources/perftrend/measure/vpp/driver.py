@@ -18,6 +18,7 @@ from perftrend import command_to_install
 from perftrend.errors import TestbedError
 from perftrend.measure.interfaces import Counters, Device, Node, Wiring, added_routes
 from perftrend.measure.program import Program
+from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS
 from perftrend.measure.vpp.api import NoConnectionError, VppApi
 from perftrend.measure.vpp.counters import (
     clocks_per_packet,
@@ -29,7 +30,6 @@ from perftrend.measure.vpp.forwarding import add_routes, configure
 from perftrend.measure.vpp.options import SHARED_MEMORY, VppOptions, lacks, startup_configuration
 from perftrend.measure.wiring import run
 
-_PORTS = 2
 _START_S = 60.0
 """Taking over network cards, and allocating hugepages, takes many seconds."""
 _END_S = 2.0
@@ -56,8 +56,8 @@ class VppDevice(Device):
     def unusable(self) -> str:
         if importlib.util.find_spec("vpp_papi") is None:
             return f"the Python package vpp-papi is missing: {command_to_install('vpp', 'vpp-papi')}"
-        if len(self._wiring.links) != _PORTS:
-            return f"VPP as the device needs {_PORTS} links, and the testbed has {len(self._wiring.links)}"
+        if len(self._wiring.links) not in LINK_COUNTS:
+            return f"VPP as the device needs {NEEDED_LINKS}"
         return ""
 
     @override
@@ -66,7 +66,7 @@ class VppDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return lacks(options)
+        return lacks(options, len(self._wiring.links))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import TUNNELS
+from perftrend.measure.traffic import TUNNELS, opposite
 from perftrend.measure.vpp.api import VppApi
 from perftrend.measure.vpp.options import VppOptions, receive_queues, vpp_name
 
@@ -41,7 +41,6 @@ _STATIC = 1
 """Flag of a neighbour: ``ip_neighbor_flags`` in ``src/vnet/ip-neighbor/ip_neighbor.api``."""
 _DENY, _PERMIT = 0, 1
 _UDP = 17
-_BRIDGE = 1
 _UNSET = 0xFFFFFFFF
 _TUNNEL_MESSAGES = {"vxlan": "vxlan_add_del_tunnel_v3", "geneve": "geneve_add_del_tunnel2"}
 
@@ -56,7 +55,7 @@ class _Neighbour:
 
 
 def configure(api: VppApi, links: Sequence[Link], options: VppOptions) -> None:
-    """Make VPP forward between two ports.
+    """Make VPP forward between the ports of each pair.
 
     :raises TestbedError: for a message or command that VPP refuses, and for a port without a link.
     """
@@ -74,14 +73,15 @@ def configure(api: VppApi, links: Sequence[Link], options: VppOptions) -> None:
             for number, (link, index) in enumerate(zip(links, indexes, strict=True))
         ]
     if options.forwarding == "l2":
-        api.command(f"create bridge-domain {_BRIDGE} learn 1 forward 1 uu-flood 1 flood 1 arp-term 0")
-        for index in indexes:
-            api.call("sw_interface_set_l2_bridge", rx_sw_if_index=index, bd_id=_BRIDGE, enable=True)
+        for number, index in enumerate(indexes):
+            bridge = number // 2 + 1
+            if number % 2 == 0:
+                api.command(f"create bridge-domain {bridge} learn 1 forward 1 uu-flood 1 flood 1 arp-term 0")
+            api.call("sw_interface_set_l2_bridge", rx_sw_if_index=index, bd_id=bridge, enable=True)
     elif options.forwarding == "l2xc":
-        for receives, sends in (indexes, indexes[::-1]):
-            api.call(
-                "sw_interface_set_l2_xconnect", rx_sw_if_index=receives, tx_sw_if_index=sends, enable=True
-            )
+        for number, index in enumerate(indexes):
+            sends = indexes[opposite(number, len(indexes))]
+            api.call("sw_interface_set_l2_xconnect", rx_sw_if_index=index, tx_sw_if_index=sends, enable=True)
     else:
         _route(api, links, indexes, options)
     if options.acl_rules:
@@ -158,8 +158,9 @@ def _route(api: VppApi, links: Sequence[Link], indexes: Sequence[int], options: 
         if options.forwarding == "ip6":
             # Router advertisements would be counted as frames that the generator has not sent.
             api.call("sw_interface_ip6nd_ra_config", sw_if_index=index, suppress=1)
+    for number in range(frames.count_networks(len(links))):
         network = _NETWORKS[options.ip_version][number]
-        _add_consecutive_routes(api, network, 1, _via(host, number, link, options))
+        _add_consecutive_routes(api, network, 1, _via(links, number, options))
     add_routes(api, links, options, range(options.routes))
 
 
@@ -179,17 +180,21 @@ def _add_host(api: VppApi, index: int, host: _Neighbour) -> None:
 
 
 def add_routes(api: VppApi, links: Sequence[Link], options: VppOptions, numbers: range) -> None:
-    """Add routes to single addresses; those with an even number are behind port 0."""
-    for port, link in enumerate(links):
-        via = _via(_neighbour(link, port, options.ip_version), port, link, options)
-        indexes = range((numbers.start + 1 - port) // 2, (numbers.stop + 1 - port) // 2)
-        for network, count in _prefixes(port, options.ip_version, indexes):
+    """Add routes to single addresses; the networks of the traffic take turns."""
+    several = frames.count_networks(len(links))
+    for number in range(several):
+        via = _via(links, number, options)
+        indexes = range(*((end + several - 1 - number) // several for end in (numbers.start, numbers.stop)))
+        for network, count in _prefixes(number, options.ip_version, indexes):
             _add_consecutive_routes(api, network, count, via)
 
 
-def _via(host: _Neighbour, number: int, link: Link, options: VppOptions) -> str:
+def _via(links: Sequence[Link], network: int, options: VppOptions) -> str:
+    """Return the words of a route to hosts of a network of the traffic."""
+    port = frames.port_of_network(network, len(links))
     tag = f".{options.vlan}" if options.vlan else ""
-    return f"via {host.neighbour} {vpp_name(number, link.device)}{tag}"
+    neighbour = _neighbour(links[port], port, options.ip_version).neighbour
+    return f"via {neighbour} {vpp_name(port, links[port].device)}{tag}"
 
 
 def _add_consecutive_routes(api: VppApi, network: Network, count: int, via: str) -> None:
@@ -215,7 +220,7 @@ def _next_hop(link: Link, number: int) -> str:
 
 
 def _prefixes(number: int, version: int, routes: range) -> Iterator[tuple[Network, int]]:
-    """Return routes to single addresses behind a port: the first of some consecutive ones, and their number.
+    """Return routes to single addresses of a network: the first of some consecutive ones, and their number.
 
     The addresses of the traffic come first.
     """

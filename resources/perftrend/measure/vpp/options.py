@@ -13,6 +13,7 @@ from typing import Self
 
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
+from perftrend.measure.numa import parse_cores
 from perftrend.measure.traffic import FORWARDINGS, TUNNELS
 
 _NUMBERS = {
@@ -24,6 +25,7 @@ _WORDS = {"hugepages": ("yes", "no")}
 _ABILITIES = DeviceAbilities(
     "VPP",
     FORWARDINGS,
+    one_link=("ip4", "ip6"),
     acl_rules=FORWARDINGS,
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
@@ -137,12 +139,12 @@ class VppOptions:
         return f"{self.runtime_dir}/api.sock"
 
 
-def lacks(options: Mapping[str, str]) -> str:
+def lacks(options: Mapping[str, str], links: int) -> str:
     """Return why VPP cannot run a test with these valid options; empty if it can."""
     listed, cores = len(_cores(options.get("worker_cores", ""))), int(options.get("cores", "1"))
     if listed and cores > listed:
         return f"VPP does not support cores={cores}: the option worker_cores has {listed}"
-    return _ABILITIES.lacks(options)
+    return _ABILITIES.lacks(options, links)
 
 
 def _workers(options: Mapping[str, str], listed: int) -> int:
@@ -158,12 +160,9 @@ def _workers(options: Mapping[str, str], listed: int) -> int:
 
 def _cores(text: str) -> tuple[int, ...]:
     """Return the cores of a list such as ``2-5,8``."""
-    found: list[int] = []
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        if int(last or first) < int(first):
-            raise SettingsError(f"device option worker_cores={text!r}: write {_TEXTS['worker_cores'][1]}")
-        found += range(int(first), int(last or first) + 1)
+    found = parse_cores(text)
+    if text and not found:
+        raise SettingsError(f"device option worker_cores={text!r}: write {_TEXTS['worker_cores'][1]}")
     return tuple(found)
 
 

@@ -35,6 +35,7 @@ from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
 from perftrend.measure.traffic import CHECKSUM_BYTES, FrameProfile, TrafficProfile
 from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
 
+_MOST_PORTS = 4
 _HEADER_BYTES = 128
 _MOST_FRAMES = 24
 _UNITS_PER_S = 1e9 * 2**20
@@ -45,7 +46,7 @@ _PORT = np.dtype(
         ("next", "u4"),
         ("host", "u4"),
         ("source", "u4"),
-        ("left", "u8"),
+        ("planned", "u8"),
         ("sent", "u8"),
     ]
 )
@@ -80,8 +81,8 @@ PACER = np.dtype(
         ("tunnel_port", "u4"),
         ("ip_checksum", "u4"),
         ("transport_checksum", "u4"),
-        ("port", _PORT, 2),
-        ("frame", _FRAME, (2, _MOST_FRAMES)),
+        ("port", _PORT, _MOST_PORTS),
+        ("frame", _FRAME, (_MOST_PORTS, _MOST_FRAMES)),
     ]
 )
 """``struct pacer`` of ``pacer.bpf.c``, which explains the fields."""
@@ -105,7 +106,8 @@ class XdpSender(Sender):
         self._first = [counters.read().received for counters in self._counters]
         self._program = LiveProgram(INSTRUCTIONS.read_bytes(), PACER.itemsize)
         self._pacer: NDArray[np.void] = np.frombuffer(self._program.variable, PACER)
-        self._pacer["port"]["interface"] = [socket.if_nametoindex(interface) for interface in interfaces]
+        for port, interface in enumerate(interfaces):
+            self._pacer["port"]["interface"][0, port] = socket.if_nametoindex(interface)
         # A signal whose only effect is that it interrupts the system call.
         signal.signal(signal.SIGUSR1, lambda *_: None)
         self._probe()
@@ -113,13 +115,13 @@ class XdpSender(Sender):
     def _probe(self) -> None:
         """Send a frame into each port, as evidence that the kernel supports all that is needed."""
         self.use(TrafficProfile(FrameProfile.parse("64B")))
-        self.send(2, 1e6, None)
+        self.send(len(self._interfaces), 1e6, None)
 
     @override
     def use(self, traffic: TrafficProfile) -> None:
         self._traffic = traffic
         fields = FlowFields.of(traffic)
-        for port in range(2):
+        for port in range(len(self._interfaces)):
             self._prepare(port, replace(traffic, flow_count=1), fields)
         for name, value in {
             "frames": len(traffic.frame.sizes),
@@ -159,8 +161,9 @@ class XdpSender(Sender):
         self._pacer["owed_at_most"] = _fixed_point(OWED_AT_MOST_S)
         for name in ("start", "end", "now", "due", "owed"):
             self._pacer[name] = 0
+        links = len(self._interfaces)
         self._pacer["port"]["sent"] = 0
-        self._pacer["port"]["left"] = self._traffic.split(planned)
+        self._pacer["port"]["planned"][0, :links] = self._traffic.split(planned, links)
         before = self._count()
         self._run(overdue)
         sending_ns = int(self._pacer["end"][0]) - int(self._pacer["start"][0])
@@ -184,8 +187,7 @@ class XdpSender(Sender):
 
     def _interrupt_at_end(self, overdue: OverdueFrames | None, ended: threading.Event) -> None:
         """End the system call of the main thread when all frames are sent, or too many are overdue."""
-        while self._pacer["port"]["left"].any() and not ended.is_set():
-            left = int(self._pacer["port"]["left"].sum())
+        while (left := self._count_left()) and not ended.is_set():
             left_s = left * int(self._pacer["period"][0]) / _UNITS_PER_S
             if overdue and overdue.look(time.perf_counter(), sum(self._sent())):
                 break
@@ -196,8 +198,11 @@ class XdpSender(Sender):
             ended.wait(_LOOK_AGAIN_S)
 
     def _sent(self) -> list[int]:
-        sent: list[int] = self._pacer["port"]["sent"][0].tolist()
+        sent: list[int] = self._pacer["port"]["sent"][0, : len(self._interfaces)].tolist()
         return sent
+
+    def _count_left(self) -> int:
+        return int(self._pacer["port"]["planned"].sum() - self._pacer["port"]["sent"].sum())
 
     def _wait_for_delivery(self, sent: int, before: InterfaceCount) -> int:
         """Wait until the ports have handed over all frames, and return the number that they refused.

@@ -30,7 +30,7 @@ static long (*store_bytes)(struct xdp_md *frame, u32 offset, void *bytes, u32 le
 enum { XDP_DROP = 1 };
 
 enum {
-	PORTS = 2,
+	PORTS = 4, /* at most */
 	HEADER_BYTES = 128, /* at most */
 	MOST_FRAMES = 24,
 	FIRST_HOST = 2,
@@ -55,13 +55,13 @@ struct port {
 	u32 next; /* frame */
 	u32 host; /* of the next flow, from 0 on */
 	u32 source; /* port of the next flow, from 0 on */
-	u64 left;
+	u64 planned; /* frames of the trial */
 	u64 sent;
 };
 
 /* Times are relative to the start of the trial and have FRACTION_BITS, except start and end. */
 struct pacer {
-	u64 period; /* between two frames, of both ports together */
+	u64 period; /* between two frames, of all ports together */
 	u64 catch_up; /* the longest delay that is caught up at once */
 	u64 owed_at_most; /* the longest further delay that is caught up gradually */
 	u32 frames; /* of each port; each flow has all of them */
@@ -89,7 +89,7 @@ struct pacer {
 struct pacer pacer;
 
 _Static_assert(sizeof(struct frame) == 144, "generator.py");
-_Static_assert(sizeof(struct pacer) == 176 + PORTS * MOST_FRAMES * 144, "generator.py");
+_Static_assert(sizeof(struct pacer) == 112 + PORTS * (32 + MOST_FRAMES * 144), "generator.py");
 
 /* Writes a field of two bytes, all of which have even offsets. */
 static inline void put(struct frame *frame, u32 offset, u16 value)
@@ -148,18 +148,31 @@ static inline int is_due(u64 now)
 	return 1;
 }
 
+/* Returns the number of the port that has sent the smallest part of its frames. */
+static inline u32 least_advanced(void)
+{
+	u32 least = 0;
+
+#pragma unroll
+	for (u32 number = 1; number < PORTS; number++) {
+		struct port *port = &pacer.port[number], *other = &pacer.port[least % PORTS];
+
+		if (port->sent < port->planned &&
+		    (other->sent == other->planned ||
+		     port->sent * other->planned < other->sent * port->planned))
+			least = number;
+	}
+	return least;
+}
+
 __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 {
-	struct port *port = &pacer.port[0];
-	u32 number = 0, next, length;
+	u32 number = least_advanced() % PORTS, next, length;
+	struct port *port = &pacer.port[number];
 	struct frame *frame;
 	u64 time;
 
-	if (pacer.port[1].left && (!port->left || port->sent > pacer.port[1].sent)) {
-		port = &pacer.port[1];
-		number = 1;
-	}
-	if (!port->left)
+	if (port->sent == port->planned)
 		return XDP_DROP;
 	time = ktime_get_ns();
 	if (!pacer.start)
@@ -183,7 +196,6 @@ __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 	port->next = next + 1 < pacer.frames ? next + 1 : 0;
 	port->host = port->host + 1 < pacer.hosts ? port->host + 1 : 0;
 	port->source = port->source + 1 < pacer.sources ? port->source + 1 : 0;
-	port->left--;
 	port->sent++;
 	pacer.due += pacer.period;
 	pacer.end = time;

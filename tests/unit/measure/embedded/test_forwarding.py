@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from ipaddress import IPv6Address, IPv6Network
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from perftrend.measure.embedded.frames import build, frame_direction
 from perftrend.measure.embedded.ports import DevicePort
-from perftrend.measure.embedded.router import Bridge, Burst, CrossConnect, Forwarding, Ip4Router
+from perftrend.measure.embedded.router import (
+    Bridge,
+    Burst,
+    CrossConnect,
+    Forwarding,
+    Ip4Router,
+    Ip6Router,
+)
 from perftrend.measure.traffic import TrafficProfile
 
 OFFSET = 2
@@ -148,6 +156,75 @@ def test_each_rule_denies_the_frame_that_it_describes(rule: int) -> None:
 )
 def test_frame_that_differs_in_one_field_of_the_rule_is_forwarded(near_miss: bytes) -> None:
     assert [True] == Buffer([near_miss]).through(router(acl_rules=20, network=0xC0A80000))
+
+
+IP6_NETWORK = IPv6Network("2001:db8:14::/48")
+
+
+def ip6_router(acl_rules: int = 0) -> Ip6Router:
+    return Ip6Router(IP6_NETWORK, NEW_MACS, acl_rules)
+
+
+def ip6_frame(
+    *,
+    source: str = "2001:db8:a::2",
+    destination: str = "2001:db8:14::2",
+    hop_limit: int = 64,
+    ethertype: int = 0x86DD,
+    port: int = 1024,
+) -> bytes:
+    addresses = IPv6Address(source).packed + IPv6Address(destination).packed
+    header = struct.pack(">HIHBB", ethertype, 6 << 28, 16, 17, hop_limit) + addresses
+    return b"\x02" * 12 + header + struct.pack(">HHHH", 1024, port, 16, 0xABCD) + bytes(8)
+
+
+def test_routed_ip6_frame_lives_one_hop_less_and_gets_new_addresses() -> None:
+    buffer = Buffer([ip6_frame(), ip6_frame(destination="2001:db8:14:ffff::1", hop_limit=2)])
+
+    assert [True, True] == buffer.through(ip6_router())
+    assert [63, 1] == [buffer.frame(row)[21] for row in range(2)]
+    after = buffer.frame(0, len(ip6_frame()))
+    assert NEW_MACS == after[:12]
+    assert ip6_frame()[12:21] + ip6_frame()[22:] == after[12:21] + after[22:]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        ip6_frame(destination="2001:db8:15::2"),
+        ip6_frame(destination="2001:db8:a::2"),
+        ip6_frame(hop_limit=1),
+        ip6_frame(hop_limit=0),
+        ip6_frame(ethertype=0x0800),
+    ],
+    ids=["foreign network", "own network", "hop limit 1", "hop limit 0", "IPv4"],
+)
+def test_ip6_frame_that_cannot_be_routed_is_not_forwarded_and_its_neighbours_are(stranger: bytes) -> None:
+    buffer = Buffer([ip6_frame(), stranger, ip6_frame()])
+
+    assert [True, False, True] == buffer.through(ip6_router())
+
+
+def test_generators_ip6_frames_are_all_forwarded() -> None:
+    traffic = TrafficProfile.parse("78B", {"forwarding": "ip6"})
+    frames, _ = build(traffic, frame_direction(0, traffic), 512)
+
+    assert all(Buffer([one.tobytes() for one in frames]).through(ip6_router(acl_rules=20)))
+
+
+@pytest.mark.parametrize(
+    ("passing", "is_denied"),
+    [
+        (ip6_frame(source="fd00::", port=9000), True),
+        (ip6_frame(source="fd00::13", port=9019), True),
+        (ip6_frame(source="fd00::13", port=9018), False),
+        (ip6_frame(source="fd00::1:13", port=9019), False),
+        (ip6_frame(source="fd00::14", port=9020), False),
+    ],
+    ids=["first rule", "last rule", "port", "source", "rule beyond the list"],
+)
+def test_ip6_rule_denies_the_frame_that_it_describes(passing: bytes, is_denied: bool) -> None:
+    assert [not is_denied] == Buffer([passing]).through(ip6_router(acl_rules=20))
 
 
 def test_rows_outside_the_burst_are_left_alone() -> None:

@@ -190,13 +190,21 @@ def test_flows_differ_in_addresses_or_ports(count: int) -> None:
 
 
 def test_routes_are_those_of_the_traffic_and_then_others() -> None:
-    """Both networks of the traffic have 65,536 addresses."""
+    """Each network of the traffic has 65,536 addresses."""
     numbers = (0, 1, 2, 3, 131_071, 131_072, 131_073, 1_999_999)
 
     assert [
         "10.10.0.0", "10.20.0.0", "10.10.0.1", "10.20.0.1", "10.20.255.255", "20.0.0.0", "30.0.0.0",
         "30.14.66.63",
-    ] == [addresses.route(number) for number in numbers]  # fmt: skip
+    ] == [addresses.route(number, 2)[0] for number in numbers]  # fmt: skip
     assert ["2001:db8:a::", "2001:db8:14::", "2001:db8:a::1"] == [
-        addresses.route(number, is_ip6=True) for number in range(3)
+        addresses.route(number, 2, is_ip6=True)[0] for number in range(3)
     ]
+
+
+@pytest.mark.parametrize(("links", "expected"), [
+    (1, [("10.10.0.0", 0), ("10.20.0.0", 1), ("10.10.0.1", 0), ("10.20.0.1", 1)]),
+    (4, [("10.10.0.0", 0), ("10.20.0.0", 1), ("10.30.0.0", 2), ("10.40.0.0", 3)]),
+])  # fmt: skip
+def test_networks_behind_all_links_take_turns(links: int, expected: list[tuple[str, int]]) -> None:
+    assert expected == [addresses.route(number, links) for number in range(4)]

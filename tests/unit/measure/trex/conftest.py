@@ -13,9 +13,12 @@ from perftrend.measure.trex.generator import PUBLISHER_PORT, REQUEST_PORT, TrexG
 from perftrend.measure.wiring import NoWiring
 from tests.doubles.trex import TrexServer, serving
 
-LINKS = [
-    Link(Port(mac=f"02:00:00:00:0c:0{number}"), Port(mac=f"02:00:00:00:0d:0{number}")) for number in range(2)
-]
+
+def link(number: int) -> Link:
+    return Link(Port(mac=f"02:00:00:00:0c:0{number}"), Port(mac=f"02:00:00:00:0d:0{number}"))
+
+
+LINKS = [link(0), link(1)]
 
 
 class LabWiring(NoWiring):

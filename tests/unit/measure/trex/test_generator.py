@@ -25,7 +25,7 @@ from perftrend.measure.trex.rpc import TrexEventQueue
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
 from perftrend.measure.wiring import NoWiring
 from tests.doubles.trex import FINISHED, PROFILE_FINISHED, STARTED, TrexServer
-from tests.unit.measure.trex.conftest import LINKS, Connect
+from tests.unit.measure.trex.conftest import LINKS, Connect, link
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 LINE_RATE_PPS = 2 * 10e9 / 8 / 84
@@ -131,9 +131,9 @@ def test_server_sends_the_frames_of_the_embedded_generator(
 
     assert "" == generator.lacks(traffic)
     assert 10_001 == generator.trial(10_001, 1.0, None).received
-    for port, link in enumerate(LINKS):
-        destination = link.device.mac if traffic.is_for_device else LINKS[1 - port].generator.mac
-        macs = [bytes.fromhex(mac.replace(":", "")) for mac in (link.generator.mac, destination)]
+    for port, cable in enumerate(LINKS):
+        destination = cable.device.mac if traffic.is_for_device else LINKS[1 - port].generator.mac
+        macs = [bytes.fromhex(mac.replace(":", "")) for mac in (cable.generator.mac, destination)]
         expected, _ = build(traffic, FrameDirection(port, *macs), 300)
         assert [row.tobytes() for row in expected] == server.frames(port, 300)
 
@@ -148,6 +148,23 @@ def test_directions_get_their_shares(
 
     assert (each, each, "") == (trial.sent_each, trial.received_each, trial.invalid)
     assert sum(map(bool, each)) == server.bursts
+
+
+@pytest.mark.parametrize(("links", "each"), [(1, (1000,)), (4, (350, 150, 350, 150))])
+def test_each_link_gets_its_share(
+    connect: Connect, server: TrexServer, links: int, each: tuple[int, ...]
+) -> None:
+    server.ports = {number: type(server.ports[0])() for number in range(links)}
+    generator = connect([link(number) for number in range(links)], latency="yes")
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": "70"}))
+
+    trial = generator.trial(1000, 1.0, None)
+
+    assert (each, each, "") == (trial.sent_each, trial.received_each, trial.invalid)
+    assert links == len(trial.latency)
+    assert [f"02:00:00:00:0d:0{number}" for number in range(links)] == list(
+        dict.fromkeys(destinations(server))
+    )
 
 
 @pytest.mark.parametrize(("percent", "ports"), [(100, 1.0), (0, 1.0), (50, 2.0), (80, 1.25)])
@@ -580,14 +597,18 @@ def test_link_that_comes_up_late_is_waited_for(
     [
         ({"forse": "yes"}, "the generator trex has no option 'forse'; did you mean 'force'?"),
         ({"force": "ja"}, "generator option force='ja'; known are no, yes"),
-        ({"ports": "1,1"}, "generator option ports='1,1': write two different numbers"),
-        ({"ports": "0"}, "generator option ports='0': write two different numbers"),
+        ({"ports": "1;2"}, "generator option ports='1;2': write different numbers"),
+        (
+            {"ports": "1,1"},
+            "generator option ports='1,1': write a different number for each of the 2 links",
+        ),
+        ({"ports": "0"}, "generator option ports='0': write a different number for each of the 2 links"),
         ({"core_mask": "all"}, "generator option core_mask='all': write a hexadecimal number"),
     ],
 )
 def test_invalid_option_is_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(SettingsError) as refusal:
-        TrexGenerator(NoWiring(), Node(), options)
+        TrexGenerator(NoWiring(links=LINKS), Node(), options)
 
     assert reason in str(refusal.value)
 
@@ -604,17 +625,15 @@ def test_cores_are_selected_by_a_mask(connect: Connect, server: TrexServer) -> N
     assert [2, 2] == masks
 
 
-@pytest.mark.parametrize(
-    ("links", "reason"),
-    [
-        ([], "TRex needs two links"),
-        ([LINKS[0], Link(LINKS[1].generator, Port())], "link 2 has no MAC address of the device's port"),
-    ],
-)
-def test_links_must_be_known(connect: Connect, links: list[Link], reason: str) -> None:
-    generator = connect(links)
+def test_links_must_be_known(connect: Connect) -> None:
+    with pytest.raises(SettingsError, match="TRex needs 1, 2 or 4 links"):
+        connect([])
 
-    with pytest.raises(SettingsError, match=reason):
+
+def test_address_of_the_device_must_be_known(connect: Connect) -> None:
+    generator = connect([LINKS[0], Link(LINKS[1].generator, Port())])
+
+    with pytest.raises(SettingsError, match="link 2 has no MAC address of the device's port"):
         generator.use(TrafficProfile.parse("64B", {}))
 
 
@@ -631,7 +650,7 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without_zmq)
 
     with pytest.raises(TestbedError, match=r"TRex needs more packages; install them with: .*(pyzmq|trex)"):
-        TrexGenerator(NoWiring(), Node(), {}).open()
+        TrexGenerator(NoWiring(links=LINKS), Node(), {}).open()
 
 
 def test_example_of_a_testbed_is_valid(connect: Connect, server: TrexServer) -> None:

@@ -21,7 +21,7 @@ from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.program import Program
 from perftrend.measure.vpp.driver import VppDevice
-from perftrend.measure.wiring import Loopback, NoWiring
+from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
 from tests.doubles import vpp as double
 
 ROOT = Path(__file__).parents[4]
@@ -45,7 +45,7 @@ class Installed:
     def install(self, **environment: str) -> None:
         settings = {
             "VPP_DOUBLE_API": self.api,
-            "VPP_DOUBLE_PORTS": "d0,d1",
+            "VPP_DOUBLE_PORTS": "d0,d1,d2,d3",
             "VPP_DOUBLE_LOG": self.log,
             "PYTHONPATH": f"{ROOT}:{ROOT}/resources",
             **environment,
@@ -106,9 +106,9 @@ def test_ip4_is_routed_between_the_ports(installed: Installed, device: VppDevice
         "create host-interface name d1 hw-addr 02:00:00:00:0d:01",
         "address host-d0 198.18.0.1/24",
         "neighbor host-d0 198.18.0.2 02:00:00:00:0a:00 static",
-        "ip route add 10.10.0.0/16 count 1 via 198.18.0.2 host-d0",
         "address host-d1 198.18.1.1/24",
         "neighbor host-d1 198.18.1.2 02:00:00:00:0a:01 static",
+        "ip route add 10.10.0.0/16 count 1 via 198.18.0.2 host-d0",
         "ip route add 10.20.0.0/16 count 1 via 198.18.1.2 host-d1",
         "clear runtime",
     ] == [line for line in installed.requests if not line.startswith("show")]
@@ -160,6 +160,36 @@ def test_ports_are_bridged(
     device.start(installed.options(forwarding=forwarding))
 
     assert expected == installed.requests[2:-1]
+
+
+@pytest.mark.parametrize(("forwarding", "expected"), [
+    ("l2", [f"bridge host-d{port} {port // 2 + 1} True" for port in range(4)]),
+    ("l2xc", [f"xconnect host-d{port} host-d{port ^ 1} True" for port in range(4)]),
+])  # fmt: skip
+def test_four_ports_are_two_pairs(installed: Installed, forwarding: str, expected: list[str]) -> None:
+    device = VppDevice(NoWiring(links=VethPairs(link_count="4").links), Node())
+    device.start(installed.options(forwarding=forwarding))
+    device.stop()
+
+    assert expected == [line for line in installed.requests if line.startswith(("bridge", "xconnect"))]
+
+
+@pytest.mark.parametrize(("count", "expected"), [
+    ("1", [("10.10.0.0/16", "host-d0"), ("10.20.0.0/16", "host-d0")]),
+    ("4", [(f"10.{10 * (port + 1)}.0.0/16", f"host-d{port}") for port in range(4)]),
+])  # fmt: skip
+def test_networks_are_behind_all_ports(
+    installed: Installed, count: str, expected: list[tuple[str, str]]
+) -> None:
+    device = VppDevice(NoWiring(links=VethPairs(link_count=count).links), Node())
+    device.start(installed.options(routes="6"))
+    device.stop()
+
+    routes = [line.split() for line in installed.requests if line.startswith("ip route")]
+    ways = [(words[3], words[8]) for words in routes]
+    assert expected == ways[: len(expected)]
+    assert [way.replace("/16", "/32") for way, _ in expected] == [way for way, _ in ways[len(expected) :]]
+    assert 6 == sum(int(words[5]) for words in routes[len(expected) :])
 
 
 def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) -> None:
@@ -555,11 +585,9 @@ def test_instance_that_another_program_started_is_not_measured(
         device.start(options)
 
 
-def test_testbed_without_two_links_is_refused(shared_memory: None) -> None:
-    assert (
-        "VPP as the device needs 2 links, and the testbed has 0" == VppDevice(Loopback(), Node()).unusable()
-    )
-    with pytest.raises(TestbedError, match="needs 2 links"):
+def test_testbed_without_links_is_refused(shared_memory: None) -> None:
+    assert "VPP as the device needs 1, 2 or 4 links" in VppDevice(Loopback(), Node()).unusable()
+    with pytest.raises(TestbedError, match="needs 1, 2 or 4 links"):
         VppDevice(Loopback(), Node()).start({})
 
 
