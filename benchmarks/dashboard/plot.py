@@ -17,9 +17,9 @@ from tests.integration.servers.dashboard import CHROMIUM
 
 _HUNDRED = quote("frame=64B&cores=1c&driver=avf&metric=mrr&test=~-ip4-[0-9]{1,2}$")
 PLOTS = {
-    "100 lines of 128 points": f"/?testbed={TESTBED}&q={_HUNDRED}",
-    "1,000 lines of 128 points": f"/?testbed={TESTBED}&q={quote('frame=64B')}",
-    "1,000 lines of 1,024 points": f"/?testbed={TESTBED}&q={quote('frame=64B')}&points=1024",
+    "100 lines of 128 points": f"/explore?testbed={TESTBED}&q={_HUNDRED}",
+    "1,000 lines of 128 points": f"/explore?testbed={TESTBED}&q={quote('frame=64B')}",
+    "1,000 lines of 1,024 points": f"/explore?testbed={TESTBED}&q={quote('frame=64B')}&points=1024",
 }
 """Paths by name."""
 _WEBGL = ["--no-sandbox", "--use-angle=swiftshader-webgl", "--ignore-gpu-blocklist"]

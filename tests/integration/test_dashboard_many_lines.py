@@ -18,7 +18,7 @@ from tests.unit.dashboard.conftest import FIRST, commit
 TRACES, RUNS = 200, 128
 FALLEN = "64b-t150-mrr"
 """A trace that fell by 20 % in the middle; all others are constant."""
-MANY = "/?q=test=~t&show=scale_by_ave"
+MANY = "/explore?q=test=~t&show=scale_by_ave"
 OF_FALLEN = f"!scale_by_ave(,test={FALLEN},testbed=2n-clx,)"
 ADDED = ("64b-t198-mrr", "64b-t199-mrr")
 """Traces that were added at run 64."""
@@ -177,7 +177,7 @@ def test_narrow_window_has_all_of_it(browser: Browser, dashboard: Dashboard) -> 
 
 
 def test_added_traces_are_marked_in_the_plot_of_the_average(page: Page) -> None:
-    page.goto("/?q=test=~t&show=ave")
+    page.goto("/explore?q=test=~t&show=ave")
     drawn(page, 1)
 
     expect(page.locator("#plot .annotation-text")).to_have_text("+2 traces")

@@ -58,14 +58,18 @@ def result(key: TraceKey, trace: int, number: int, noise: np.ndarray) -> Result:
 
 
 def model_of(client: TestClient, **pairs: object) -> dict[str, Any]:
-    answer = client.get(f"/?{urlencode({'q': 'test=~t', **pairs})}", headers={"Accept": "application/json"})
+    answer = client.get(
+        f"/explore?{urlencode({'q': 'test=~t', **pairs})}", headers={"Accept": "application/json"}
+    )
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
 def page_of(client: TestClient, **pairs: object) -> str:
-    return client.get(f"/?{urlencode({'q': 'test=~t', **pairs})}", headers={"Accept": "text/html"}).text
+    return client.get(
+        f"/explore?{urlencode({'q': 'test=~t', **pairs})}", headers={"Accept": "text/html"}
+    ).text
 
 
 def plot_of(text: str) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def test_equal_values_and_lines_without_any_are_packed(client: TestClient, store
     ]
     store.add_all((Run("2n-clx", "nightly", build, FIRST, FIRST), results) for build in range(1, 129))
     pairs = [("q", "test=~t&test!=t199"), ("formula", 'log(filter("test=t199"))')]
-    plot = plot_of(client.get(f"/?{urlencode(pairs)}", headers={"Accept": "text/html"}).text)
+    plot = plot_of(client.get(f"/explore?{urlencode(pairs)}", headers={"Accept": "text/html"}).text)
     packed = np.frombuffer(b64decode(plot["packed"]), "<u2").reshape(200, 128)
 
     assert [(5.0, 0.0)] * 199 + [(0.0, 0.0)] == [(line["low"], line["step"]) for line in plot["lines"]]
@@ -158,7 +162,7 @@ def test_row_of_the_selected_point_is_listed(many: TestClient) -> None:
 
 @pytest.mark.parametrize("sort", ["nothing", "--line", "line-"])
 def test_unknown_order_is_refused(many: TestClient, sort: str) -> None:
-    answer = many.get(f"/?sort={sort}", headers={"Accept": "application/json"})
+    answer = many.get(f"/explore?sort={sort}", headers={"Accept": "application/json"})
 
     assert (400, True) == (answer.status_code, "sort" in answer.json()["error"])
 
@@ -184,7 +188,7 @@ def test_point_of_a_link_is_in_its_window(many: TestClient) -> None:
 
 @pytest.mark.parametrize("points", ["0", "129", "100000", "x", "-128"])
 def test_other_numbers_of_points_are_refused(many: TestClient, points: str) -> None:
-    answer = many.get(f"/?points={points}", headers={"Accept": "application/json"})
+    answer = many.get(f"/explore?points={points}", headers={"Accept": "application/json"})
 
     assert (400, True) == (answer.status_code, "points" in answer.json()["error"])
 
