@@ -175,7 +175,7 @@ def test_progress_and_result_are_shown(editor: TestClient, token: str, item: int
     requests.record_progress(key, "step 5, about 3 to go: <b>measuring</b>")
     page = editor.get(f"/jobs/{key}", headers=HTML).text
     assert "step 5, about 3 to go: &lt;b&gt;measuring" in page
-    assert 'http-equiv="refresh"' in page
+    assert " data-active" in page
     culprit = {"commit": "a" * 40, "subject": "Copy <twice>", "author": "Ann", "deed": "made 1 test slower"}
     requests.record_result(key, {"sentence": "It was <that>.", "culprits": [culprit], "link": "javascript:x"})
     requests.change(requests.with_keys([key])[key], state=RequestState.ENDED, exit_code=1)
@@ -186,7 +186,7 @@ def test_progress_and_result_are_shown(editor: TestClient, token: str, item: int
     assert shown["culprits"][0]["link"] == f"https://review.example.org/q/{'a' * 40}"
     page = editor.get(f"/jobs/{key}", headers=HTML).text
     assert "It was &lt;that&gt;." in page
-    assert 'http-equiv="refresh"' not in page
+    assert " data-active" not in page
     assert "It was &lt;that&gt;." in editor.get(f"/triage/{item}", headers=HTML).text
 
 
