@@ -21,6 +21,7 @@ from perftrend import message, report
 from perftrend.model import Result, Verdict
 from perftrend.report import bisect, mails, perftest
 from perftrend.settings import Settings
+from tests.integration.accessibility import violations
 from tests.unit.report.bisect.reports import slower
 from tests.unit.report.perftest.reports import compared
 
@@ -86,13 +87,17 @@ def _is_the_policy(complaint: str) -> bool:
 
 
 @contextmanager
-def jenkins(folder: Path, policy: str) -> Iterator[str]:
-    """Give the address of a folder on a server that serves artifacts as Jenkins does."""
+def jenkins(folder: Path, policy: str = "") -> Iterator[str]:
+    """Give the address of a folder on a server that serves artifacts as Jenkins does.
+
+    :param policy: empty: none, as with a resource root URL.
+    """
 
     class Artifacts(SimpleHTTPRequestHandler):
         def end_headers(self) -> None:
-            for name in ("Content-Security-Policy", "X-WebKit-CSP", "X-Content-Security-Policy"):
-                self.send_header(name, policy)
+            if policy:
+                for name in ("Content-Security-Policy", "X-WebKit-CSP", "X-Content-Security-Policy"):
+                    self.send_header(name, policy)
             self.send_header("X-Content-Type-Options", "nosniff")
             super().end_headers()
 
@@ -329,10 +334,7 @@ def test_jenkins_lets_a_trial_of_an_opened_search_be_pointed_at(
 def test_jenkins_shows_the_other_reports(
     browser: Browser, tmp_path: Path, policy: str, kind: str, *, scripts: bool
 ) -> None:
-    if kind == "bisection":
-        bisect.write(tmp_path / "report", slower(settings=SETTINGS))
-    else:
-        perftest.write(tmp_path / "report", compared({"acl": (10e6, 9e6)}, settings=SETTINGS))
+    write_other(tmp_path / "report", kind)
     with (
         jenkins(tmp_path / "report", policy) as address,
         opened(browser, f"{address}/index.html", java_script_enabled=scripts) as page,
@@ -496,6 +498,34 @@ def test_words_stand_out_from_their_background(browser: Browser, index: Path, sc
         for ground in ("paper", "hover")
     }
     assert {} == {pair: ratio for pair, ratio in contrasts.items() if ratio < 4.5}
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_report_has_no_serious_accessibility_problem(browser: Browser, index: Path, width: int) -> None:
+    with jenkins(index.parent) as address, opened(browser, f"{address}/index.html", width=width) as page:
+        draw_first(page)
+        page.locator("#builds summary").click()
+
+        assert [] == violations(page)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("kind", ["bisection", "per-patch test"])
+def test_other_reports_have_no_serious_accessibility_problem(
+    browser: Browser, tmp_path: Path, kind: str, width: int
+) -> None:
+    write_other(tmp_path / "report", kind)
+    with (
+        jenkins(tmp_path / "report") as address,
+        opened(browser, f"{address}/index.html", width=width) as page,
+    ):
+        assert [] == violations(page)
+
+
+def write_other(folder: Path, kind: str) -> Path:
+    if kind == "bisection":
+        return bisect.write(folder, slower(settings=SETTINGS))
+    return perftest.write(folder, compared({"acl": (10e6, 9e6)}, settings=SETTINGS))
 
 
 def contrast(one: str, other: str) -> float:

@@ -92,7 +92,7 @@ def sparkline(verdict: Verdict) -> Sparkline:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ValueLabel:
     """A label of the vertical axis."""
 
     y: float
@@ -104,7 +104,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class BuildLabel:
     """A label of the horizontal axis."""
 
     place: str
@@ -113,28 +113,27 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class ChartAxes:
     """The labels around a large picture."""
 
-    levels: tuple[Level, ...]
-    builds: tuple[Build, ...]
+    levels: tuple[ValueLabel, ...]
+    builds: tuple[BuildLabel, ...]
 
 
-def axes(verdict: Verdict, drawn: Sparkline) -> Axes:
+def axes(verdict: Verdict, drawn: Sparkline) -> ChartAxes:
     """Return the labels around the picture of a verdict."""
     factor = _MEGA if verdict.series.unit == "pps" else 1.0
     runs = verdict.series.runs
-    levels: list[Level] = []
+    levels: list[ValueLabel] = []
     if np.isfinite(drawn.low):
         scale = Scale(drawn.low / factor, drawn.high / factor, HEIGHT - MARGIN, MARGIN)
         for tick in ticks(scale.low, scale.high, _MOST_LEVELS):
             y = round(scale(tick.value), 1)
-            levels.append(Level(y, f"{100 * y / HEIGHT:.1f}%", tick.text))
+            levels.append(ValueLabel(y, f"{100 * y / HEIGHT:.1f}%", tick.text))
     across = _across(len(runs)).tolist()
     chosen = np.unique(np.rint(np.linspace(0, len(runs) - 1, _MOST_BUILDS)).astype(int)) if runs else ()
-    return Axes(
-        tuple(levels), tuple(Build(f"{100 * across[index] / WIDTH:.1f}%", runs[index]) for index in chosen)
-    )
+    builds = (BuildLabel(f"{100 * across[index] / WIDTH:.1f}%", runs[index]) for index in chosen)
+    return ChartAxes(tuple(levels), tuple(builds))
 
 
 def _range(values: Samples) -> tuple[float, float]:
