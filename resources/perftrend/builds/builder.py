@@ -58,7 +58,10 @@ def profile_of(project: ProjectSettings) -> Profile:
     :raises SettingsError: if none is set, or it is not valid.
     """
     if project.profile is None:
-        raise SettingsError("no product is chosen; set project.profile to the name of a profile")
+        raise SettingsError(
+            "no product is chosen; set project.profile to the name of a profile, "
+            "or give --measure COMMAND for a program that prints numbers"
+        )
     return load(project.profile, project.profiles, project.parameters)
 
 
@@ -81,6 +84,7 @@ def open_builds(
     if source is None:
         raise SettingsError(
             f"profile {profile.name} names no repository; set project.repository to its URL or path"
+            f"{', or start this in a checkout of the program' if profile.measure else ''}"
         )
     name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
     repository = Repository.mirror(source, project.builds / "mirrors" / f"{name}.git")

@@ -378,7 +378,7 @@ def check_placeholders(text: str, known: Iterable[str]) -> None:
         if token["lone"]:
             raise ValueError(f"{text!r} has a brace outside a placeholder; write {{{{ or }}}}")
         if token["name"] and token["name"] not in known:
-            unknown = f"{token[0]} in {text!r} is not a placeholder here"
+            unknown = f"{token[0]} in {text!r} is not a placeholder here; write {{{{ and }}}} for braces"
             raise ValueError(f"{unknown}{nearest(token['name'], known)}")
 
 

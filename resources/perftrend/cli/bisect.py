@@ -108,7 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             settings = apply_example(settings, given, overrides)
         elif job_request := read_request(os.environ, "bisect", settings):
             settings = _with_request(settings, job_request, overrides)
-        with job_mails.report_failure(settings):
+        testbed = scope.involved_testbed(settings, is_requested=job_request is not None)
+        with job_mails.report_failure(settings, testbed=testbed):
             outcome.exit_code = bisection(given, settings, job_request)
     return outcome.exit_code
 
@@ -155,7 +156,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
         settings, wanted.change, job_request.patch_set if job_request and is_its_own else None
     )
     is_requested = job_request is not None
-    if reviewed is None:
+    if reviewed is None and not is_requested:
         settings = of_working_directory(settings)
     job = scope.job_name("bisect", settings, is_requested=is_requested)
 

@@ -75,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not change:
                 # A request of the dashboard is on no change: its revision is compared with its parent.
                 given.new = given.new or job_request.revision or None
-        with job_mails.report_failure(settings):
+        testbed = scope.involved_testbed(settings, is_requested=job_request is not None)
+        with job_mails.report_failure(settings, testbed=testbed):
             outcome.exit_code = perftest(given, settings, job_request)
     return outcome.exit_code
 
@@ -103,7 +104,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
     patch_set = job_request.patch_set if job_request and is_its_own else None
     reviewed = None if given.new else revisions.review(settings, settings.perftest.change, patch_set)
     is_requested = job_request is not None
-    if reviewed is None:
+    if reviewed is None and not is_requested:
         settings = of_working_directory(settings)
     job = scope.job_name("perftest", settings, is_requested=is_requested)
     with (

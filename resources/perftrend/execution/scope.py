@@ -94,13 +94,21 @@ def job_name(job: str, settings: Settings, *, is_requested: bool = False) -> str
     """Return Jenkins's name of a job, or one of the testbed, or of the profile if no testbed is involved.
 
     :param is_requested: whether a comment requested the job on the testbed.
-    :raises SettingsError: if no profile is set, or it is not valid.
     """
-    given = os.environ.get("JOB_NAME")
-    if given:
-        return given
-    is_command = not is_requested and builds.profile_of(settings.project).measure is not None
-    return f"perftrend-{job}-{settings.project.profile if is_command else settings.testbed}"
+    involved = involved_testbed(settings, is_requested=is_requested) or settings.project.profile
+    return os.environ.get("JOB_NAME") or f"perftrend-{job}-{involved}"
+
+
+def involved_testbed(settings: Settings, *, is_requested: bool) -> str:
+    """Return the testbed's name for readers, before it is chosen; empty if a command measures without one.
+
+    :param is_requested: whether a comment requested the job on the testbed.
+    """
+    try:
+        is_command = builds.profile_of(settings.project).measure is not None
+    except errors.SettingsError:
+        is_command = False  # the job reports that
+    return "" if is_command and not is_requested else settings.testbed
 
 
 def select_traces(settings: Settings, spec: Specification) -> frozenset[TraceKey]:

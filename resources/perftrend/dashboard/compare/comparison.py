@@ -254,7 +254,8 @@ def _key(patch: Patch, number: int, place: int | None, keys: Mapping[int, TraceK
     """Return the trace key of a test; if no trace is known, the key consists of the data in the report."""
     if place is not None:
         return keys[place]
-    return TraceKey.of(test=patch.tests[number].trace.test, testbed=patch.test.testbed)
+    testbed = {"testbed": patch.test.testbed} if patch.test.testbed else {}
+    return TraceKey.of(test=patch.tests[number].trace.test, **testbed)
 
 
 def _both(

@@ -141,11 +141,13 @@ def compose_failed_job(
 ) -> Content:
     """Compose the mail about a job that gave no results at all.
 
+    :param testbed: empty if none is involved.
     :param reason: the last message of the job, one or more lines.
     """
     name = f"{job}/{build}"
+    on = f" on {testbed}" if testbed else ""
     values = {"name": name, "testbed": testbed, "reason": reason, "links": links}
-    return _content("mail-failed-job", f"No results on {testbed}: {name}", values, simulated=simulated)
+    return _content("mail-failed-job", f"No results{on}: {name}", values, simulated=simulated)
 
 
 def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> MailPart | None:

@@ -92,8 +92,11 @@ def _write_and_send(
 
 
 @contextmanager
-def report_failure(settings: Settings) -> Iterator[None]:
-    """Write the mail of a job that ends without results, if Jenkins runs it."""
+def report_failure(settings: Settings, *, testbed: str | None = None) -> Iterator[None]:
+    """Write the mail of a job that ends without results, if Jenkins runs it.
+
+    :param testbed: its name, empty if none is involved; None: that of the settings.
+    """
     try:
         yield
     except errors.PerftrendError as error:
@@ -105,7 +108,7 @@ def report_failure(settings: Settings) -> Iterator[None]:
                 settings.report,
                 job=os.environ.get("JOB_NAME", ""),
                 build=int(build),
-                testbed=settings.testbed,
+                testbed=settings.testbed if testbed is None else testbed,
                 reason=str(error),
                 links=_links(settings),
             )

@@ -268,7 +268,8 @@ def _count_rounds(build: PatchTestResults) -> int:
 def _notes(report: PerftestReport) -> Iterator[str]:
     verdict = report.verdict
     if report.subject.is_merge:
-        yield "The patch set is a merge; it is compared with its first parent."
+        patch = "The patch set" if report.subject.patch_set else "The newer commit"
+        yield f"{patch} is a merge; it is compared with its first parent."
     if verdict.rounds and verdict.is_settled and verdict.rounds < report.maximum_rounds:
         yield (
             f"Ended after {format_count(verdict.rounds, 'round')} of {report.maximum_rounds}: "

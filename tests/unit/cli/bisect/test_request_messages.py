@@ -61,6 +61,29 @@ def test_option_outweighs_the_comment(review: Review, monkeypatch: pytest.Monkey
     assert hashes[0] == review.place.report()["old"]
 
 
+@pytest.mark.parametrize("name", ["main", "HEAD~1", "--all"])
+def test_job_of_a_comment_accepts_hashes_only(
+    review: Review, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    review.push(100, 90)
+    commented(monkeypatch, review.double, f"bisecttest-simulated {review.place.product.hashes[0]}")
+
+    ended = review.place.run(f"--old={name}")
+
+    assert (2, []) == (ended.exit_code, review.place.measured)
+    assert f"{name!r} is not a commit hash; write 7 to 40 hex digits" in ended.err
+
+
+def test_job_of_a_comment_names_its_testbed(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
+    review.push(100, 90)
+    commented(monkeypatch, review.double, f"bisecttest-simulated {review.place.product.hashes[0]}")
+
+    review.place.run()
+
+    assert " on simulated by the strategy " in review.texts[-1]
+    assert "simulated" == review.place.report()["testbed"]
+
+
 def test_comment_may_ask_what_would_be_searched(review: Review, monkeypatch: pytest.MonkeyPatch) -> None:
     review.push(100, 90)
     commented(monkeypatch, review.double, f"bisecttest-simulated {review.place.product.hashes[0]} --dry-run")

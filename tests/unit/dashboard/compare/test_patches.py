@@ -194,3 +194,14 @@ def test_testbed_of_the_report_is_the_one_whose_traces_count(
 
     [cell] = [cell for name, cell in by_row(told(client, against="traces")).items() if name == TESTS[0]]
     assert f"testbed={TESTBEDS[1]}" in cell["right"]["trace"]
+
+
+def test_program_that_measures_itself_has_no_testbed(client: TestClient, stored: Stored) -> None:
+    stored(7, {"parse": (10.0, 9.0)}, testbed="", change=None, patch_set=None, page="")
+
+    found = told(client)
+    page = client.get("/compare", params={"by": "patch", "patch": f"{JOB}/7"}).text
+
+    assert ["parse"] == [row["name"] for row in found["table"]["rows"]]
+    assert [""] == [each["testbed"] for each in found["patches"]]
+    assert ", ," not in page

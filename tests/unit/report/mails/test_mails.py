@@ -156,6 +156,16 @@ def test_mail_of_a_failed_job_reads_as_its_golden_file(tmp_path: Path, kind: str
     assert (GOLDEN / f"failed-job.{kind}").read_bytes().decode() == written[f"failed-job.{kind}"]
 
 
+def test_mail_of_a_failed_job_without_a_testbed_names_none(tmp_path: Path) -> None:
+    written = content(
+        mails.write_failed_job(tmp_path, job="bisect", build=6, testbed="", reason="no numbers", links=LINKS)
+    )
+
+    assert "No results: bisect/6" == written["failed-job.subject"].strip()
+    assert "The job bisect/6 ended without results:" in written["failed-job.txt"]
+    assert "The job bisect/6 ended without results:" in written["failed-job.html"]
+
+
 def test_mail_is_written_only_where_there_is_something_to_say(
     tmp_path: Path, make_verdict: MakeVerdict, run: Run
 ) -> None:
