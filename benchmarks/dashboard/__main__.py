@@ -15,9 +15,8 @@ everything in its own process.
   time, then the median and 95 % of the others; in addition, the median of a cached one. Then a night with a
   result of each trace is stored while it serves.
 * ``--plot`` loads plots of many lines with Chromium, without a graphics card: the time of the server, not
-  cached, and the times from the navigation until lines are drawn, until the pointer finds one,
-  and until there are axes to zoom by; the first time, and the median of the others, for which the browser has
-  the scripts.
+  cached, and the times from the navigation until the plot is drawn and until the pointer finds a line in it;
+  the first time, and the median of the others, for which the browser has the scripts.
 * ``--readers`` lets 200 of them load pages, each another one after some seconds of reading (``--think 0``: at
   once), while nights are stored without a pause, by this process. All begin at the same moment, so that much
   less than a minute measures mostly the beginning.
@@ -164,11 +163,11 @@ def show(report: dict[str, Any]) -> None:
     if "plots" in report:
         grid(
             "plots in Chromium",
-            ["plot", "kB", "server, s", "lines, s", "hover, s", "axes, s", "first: lines", "hover", "axes"],
+            ["plot", "kB", "server, s", "drawn, s", "hover, s", "first drawn, s", "first hover, s"],
             [
                 [each["name"], f"{each['kilobytes']:.0f}", f"{each['server_s']:.2f}",
-                 *(f"{figures[name]:.2f}" for figures in (each, each["first"])
-                   for name in ("lines_s", "hover_s", "axes_s"))]
+                 *(f"{times[name]:.2f}" for times in (each, each["first"])
+                   for name in ("drawn_s", "hover_s"))]
                 for each in report["plots"]
             ],
         )  # fmt: skip

@@ -30,12 +30,11 @@ _TIMES = """
     const note = (name) => { window.firstTimes[name] ??= performance.now() / 1000; };
     new MutationObserver(() => {
         const plot = document.querySelector("#plot"), tip = document.querySelector("#tip");
-        if (plot?.dataset.density || plot?.dataset.drawn) note("lines_s");
-        if (plot?.dataset.drawn) note("axes_s");
+        if (plot?.dataset.drawn) note("drawn_s");
         if (tip && !tip.hidden) note("hover_s");
     }).observe(document, { subtree: true, childList: true, attributes: true });
 """
-"""Notes when lines, axes and the first description at the pointer appear, since the navigation."""
+"""Notes when the plot and the first description at the pointer appear, since the navigation."""
 
 
 def measure(url: str, repetitions: int) -> Iterator[dict[str, Any]]:
@@ -70,10 +69,10 @@ def _load(page: Page, url: str) -> dict[str, float]:
     page.goto(url, wait_until="commit")
     end = time.monotonic() + _PATIENCE_S
     times: dict[str, float] = {}
-    while not {"hover_s", "axes_s"} <= set(times):
+    while not {"drawn_s", "hover_s"} <= set(times):
         if time.monotonic() > end:
             raise RuntimeError(f"{url} does not react to the pointer: {json.dumps(times)}")
         for shift in range(8):
             page.mouse.move(800 + 20 * shift, 260 + 20 * shift)
         times = page.evaluate("window.firstTimes")
-    return {name: times[name] for name in ("lines_s", "hover_s", "axes_s")}
+    return {name: times[name] for name in ("drawn_s", "hover_s")}

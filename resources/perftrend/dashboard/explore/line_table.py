@@ -15,7 +15,7 @@ MOST_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class ColumnHeading:
     """The heading of a column."""
 
     words: str
@@ -29,7 +29,7 @@ class Heading:
 class LineTable:
     """The list of lines."""
 
-    headings: list[Heading]
+    headings: list[ColumnHeading]
     rows: list[tuple[int, PlotLine]]
     """Lines with their numbers, which select their colours."""
     whole: str = ""
@@ -40,9 +40,9 @@ def line_table(answer: Explore, state: ExploreState) -> LineTable:
     """Return the list of the lines of a response."""
     rows = list(enumerate(answer.lines))
     if len(rows) <= MOST_ROWS:
-        return LineTable([Heading(key.words) for key in SortKey], rows)
+        return LineTable([ColumnHeading(key.words) for key in SortKey], rows)
     headings = [
-        Heading(
+        ColumnHeading(
             key.words,
             state.but(sort=state.sort.then(key)).url,
             ("descending" if state.sort.descending else "ascending") * (key is state.sort.key),

@@ -30,6 +30,8 @@ from perftrend.model import Samples
 
 MOST_BANDS = 12
 """Maximum number of lines for which bands are drawn."""
+MOST_STYLES = 40
+"""Maximum number of lines that ten colours and four dash patterns tell apart."""
 MOST_WRITTEN = 20_000
 """Maximum number of values that are written as text."""
 _DIGITS = 6
@@ -116,8 +118,8 @@ def _meaning(answer: Explore) -> str:
 
 
 def is_dense(answer: Explore) -> bool:
-    """Return whether so many points are drawn that they are sent in binary and drawn without markers."""
-    return len(answer.lines) * len(answer.points) > MOST_WRITTEN
+    """Return whether the density of lines is drawn, and their values are sent in binary."""
+    return len(answer.lines) > MOST_STYLES or len(answer.lines) * len(answer.points) > MOST_WRITTEN
 
 
 def _lines(lines: list[PlotLine]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const TICK_PX = 50;
 const TITLE_PX = 14;
 const LEAST_DRAG_PX = 8;
+const LEAST_LEFT_PX = 60;
 
 function element(name, attributes = {}, text = "") {
   const made = document.createElementNS(SVG, name);
@@ -44,7 +45,11 @@ export function drawAxes(svg, view, marks) {
       group.append(element("text", { x: at + (side ? 5 : -5), y: y + 4, "text-anchor": side ? "start" : "end" }, text));
     }
     const x = side ? svg.clientWidth - 4 : TITLE_PX;
-    group.append(element("text", { class: "title", transform: `translate(${x} ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" }, marks.titles.get(unit)));
+    // In a narrow window, there is only room above the axis.
+    const place = left < LEAST_LEFT_PX
+      ? { x: side ? svg.clientWidth : 0, y: 10, "text-anchor": side ? "end" : "start" }
+      : { transform: `translate(${x} ${top + height / 2}) rotate(-90)`, "text-anchor": "middle" };
+    group.append(element("text", { class: "title", ...place }, marks.titles.get(unit)));
     group.append(element("line", { class: "axis", x1: at, x2: at, y1: top, y2: bottom }));
   });
   group.append(element("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));

@@ -315,6 +315,7 @@ export async function draw(plot, model, handlers) {
     clearAxes(layer("axes"));
     plot.dataset.kind = hasWebgl() ? "scattergl" : "scatter";
     await drawByPlotly(Plotly, plot, model, handlers);
+    if (current.model !== model) return;
   }
   handlers.whole(!zoomOf(model, plot).length);
   plot.dataset.drawn = String(model.lines.length);
@@ -348,6 +349,8 @@ async function drawByPlotly(Plotly, plot, model, handlers) {
     handlers.zoomed(zoomOf(model, plot));
   });
   const follow = () => {
+    // While the next model is drawn, the listeners are still those of this one.
+    if (current.model !== model) return;
     current.view = viewOf(model, plot);
     bringOut(plot);
   };

@@ -96,6 +96,20 @@ def test_many_values_are_packed(many: TestClient) -> None:
     assert [[HOLE[0], HOLE[1] - (RUNS - 256)]] == np.argwhere(packed == 0xFFFF).tolist()
 
 
+@pytest.mark.parametrize(
+    ("lines", "points", "is_packed"), [(40, 128, False), (41, 128, True), (40, 512, False), (20, 512, False)]
+)
+def test_plots_of_few_lines_are_not_packed(
+    many: TestClient, lines: int, points: int, is_packed: bool
+) -> None:
+    names = "|".join(f"t{number:03}" for number in range(lines))
+    text = many.get(
+        f"/?{urlencode({'q': f'test=~({names})', 'points': points})}", headers={"Accept": "text/html"}
+    ).text
+
+    assert is_packed is ("packed" in plot_of(text))
+
+
 def test_equal_values_and_lines_without_any_are_packed(client: TestClient, store: Store) -> None:
     keys = [TraceKey.of(test=f"t{number}", testbed="2n-clx") for number in range(200)]
     results = [
