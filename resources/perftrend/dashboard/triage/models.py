@@ -136,6 +136,54 @@ class TraceView(BaseModel):
     """Time since which it is no longer found."""
 
 
+class PlotPoint(BaseModel):
+    """A measured commit, and the values of traces there, relative to their means before the change.
+
+    0 is the mean, and -0.1 is 10 % below it.
+    """
+
+    column: int
+    """Position on the time axis of the testbed, as in Explore."""
+    commit: str
+    started: datetime
+    largest: float | None
+    """Value of the trace with the largest change."""
+    median: float | None
+    """Median of all traces."""
+    low: float | None
+    """Lower quartile of all traces."""
+    high: float | None
+
+
+class PlotLine(BaseModel):
+    """A trace in a plot."""
+
+    name: str
+    values: list[float | None]
+    """One for each point."""
+
+
+class ItemPlot(BaseModel):
+    """The traces of an item on one testbed around the change, each relative to its own mean before it."""
+
+    testbed: str
+    item: int | None
+    """The item of this testbed about the same commits; null: nothing was found."""
+    largest: str
+    """Display name of the trace with the largest change; empty: this testbed does not have it."""
+    traces: int
+    """Number of traces that have a mean before the change."""
+    change: float | None
+    """Median of their changes, of up to 10 commits on each side; null: not measured on both sides."""
+    last_good: int
+    """Position among the points."""
+    first_changed: int
+    """Position among the points; their number: no changed commit was measured."""
+    points: list[PlotPoint]
+    lines: list[PlotLine]
+    """All traces; empty if there are too many, and the quartiles are drawn instead."""
+
+
 class CommitView(BaseModel):
     """A measured commit of the range."""
 
@@ -171,6 +219,10 @@ class ItemDetail(BaseModel):
     item: ItemView
     traces: list[TraceView]
     """The largest change first, at most 500."""
+    plot: ItemPlot | None
+    """Null if there is nothing to draw."""
+    other_plots: list[ItemPlot]
+    """The same traces on other testbeds, at most 12; those with an item about the same commits first."""
     beside: list[ItemView]
     """Items of other testbeds that the same commit may explain, at most 50."""
     commits: list[CommitView]
