@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import JobView
-from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import Item, Span
 
 LARGEST_NUMBER = 2**31 - 1
@@ -185,13 +184,41 @@ class ItemPlot(BaseModel):
 
 
 class CommitView(BaseModel):
-    """A measured commit of the range."""
+    """A commit of the range."""
 
     commit: str
-    started: datetime
+    subject: str
+    """Empty: unknown."""
+    author: str
+    """Empty: unknown."""
+    started: datetime | None
+    """When it was first measured; null: it was not."""
     link: str
     """URL of its review; empty: unknown."""
     annotations: list[str]
+
+
+class EnvironmentChange(BaseModel):
+    """A part of the environment that differs between the last good and the first changed run."""
+
+    name: str
+    """Such as ``generator``."""
+    before: str
+    after: str
+
+
+class HistoryEntry(BaseModel):
+    """An action in the history of an item."""
+
+    number: int
+    moment: datetime
+    user: str
+    """``evaluation`` and ``alerts`` are the dashboard itself."""
+    action: str
+    subject: str
+    detail: str
+    text: str
+    """The action as a sentence."""
 
 
 class SentView(BaseModel):
@@ -226,7 +253,13 @@ class ItemDetail(BaseModel):
     beside: list[ItemView]
     """Items of other testbeds that the same commit may explain, at most 50."""
     commits: list[CommitView]
-    """Measured commits of the range, at most 100."""
+    """Commits of the range, the oldest first; only the measured ones if the others are not known."""
+    commits_are: Literal["all", "newest", "measured"]
+    """Which commits of the range these are: ``newest`` are the newest 100 and those that were measured."""
+    same_commit: bool
+    """Whether the last good run and the first changed one measured the same commit."""
+    environment: list[EnvironmentChange]
+    """What else differs between the two runs, apart from the commit of the device."""
     git_log: str
     """Command that lists all commits of the range; empty: the range is unknown."""
     bisect: Bisection | None
@@ -236,7 +269,8 @@ class ItemDetail(BaseModel):
     """URL of the plot of exactly these traces."""
     alerts: list[FinderView]
     """The alerts that found it."""
-    activity: list[ActivityEntry]
+    activity: list[HistoryEntry]
+    """The newest first."""
     messages: list[SentView]
 
 

@@ -17,9 +17,10 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import jobs_of_item
 from perftrend.dashboard.links import MOST_IDS, PlotPart
+from perftrend.dashboard.triage.environment import environment_changes
+from perftrend.dashboard.triage.history import history_entry
 from perftrend.dashboard.triage.item_plot import item_plots, shown_findings, window_of
 from perftrend.dashboard.triage.models import (
-    CommitView,
     FinderView,
     ItemDetail,
     ItemView,
@@ -28,6 +29,7 @@ from perftrend.dashboard.triage.models import (
     TraceView,
 )
 from perftrend.dashboard.triage.notifications import is_given_up, name_of
+from perftrend.dashboard.triage.range_commits import commits_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding
@@ -36,7 +38,6 @@ DRAWN_COLUMNS = 60
 _CHANGES = ("regression", "progression")
 _MOST_RELATED = 50
 _MOST_TRACES = 500
-_MOST_COMMITS = 100
 _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
 _SCALED = "scale_by_ave"
@@ -103,16 +104,20 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
     of_testbeds = {each.testbed: each.id for each in reversed(related)}
     plot, other_plots = item_plots(site, item, findings, of_testbeds)
     alerts = {alert.identity: alert.rules.name for alert in store.alerts.all()}
-    subject = store.activity.newest(_MOST_ENTRIES, item.subject)
     old, new = item.span.last_good_revision, item.span.first_changed_revision
+    has_range = bool(old and new) and old != new and item.kind != "stopped"
+    commits, commits_are = commits_of(site, item)
     return ItemDetail(
         item=ItemView.of(item, name_of_trace(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
         plot=plot,
         other_plots=other_plots,
         beside=related,
-        commits=_commits(site, item),
-        git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
+        commits=commits,
+        commits_are=commits_are,
+        same_commit=bool(old) and old == new and item.kind in _CHANGES,
+        environment=[] if item.kind == "stopped" else environment_changes(site, item),
+        git_log=f"git log --oneline {old}..{new}" if has_range else "",
         bisect=_bisection(site, now, item),
         jobs=jobs_of_item(site, item.identity),
         explore=f"/triage/{item.identity}/explore" if item.trace else "",
@@ -121,7 +126,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
             for each in store.alerts.items.alerts(item.identity)
             if each in alerts
         ],
-        activity=subject,
+        activity=[history_entry(each, alerts) for each in store.activity.newest(_MOST_ENTRIES, item.subject)],
         messages=[
             SentView(
                 alert=alerts.get(each.alert, "a deleted alert"),
@@ -173,23 +178,6 @@ def _find_related(site: AppContext, item: Item) -> list[ItemView]:
     if item.kind not in _CHANGES:
         return []
     return item_views(site, site.store.alerts.items.find_related(item, limit=_MOST_RELATED))
-
-
-def _commits(site: AppContext, item: Item) -> list[CommitView]:
-    columns = site.store.tiles.axis(item.testbed).columns
-    within = [
-        column for column in columns if item.span.last_good < column.started <= item.span.first_changed
-    ][:_MOST_COMMITS]
-    annotations = site.store.annotations.of((column.revision for column in within), testbed=item.testbed)
-    return [
-        CommitView(
-            commit=column.revision,
-            started=column.started,
-            link=links.of_commit(column.revision, site.settings),
-            annotations=[each.text for each in annotations.get(column.revision, ())],
-        )
-        for column in within
-    ]
 
 
 def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
