@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Self
 from urllib.parse import urlencode
 
 from perftrend.links import external, of_change, of_commit, of_run
 from perftrend.store.shortcuts import LONGEST_SHORTCUT, MOST_TRACES
-from perftrend.store.tiles import COARSEST, POINTS, columns_of_point, points_of, tile_of
+from perftrend.store.tiles import POINTS, tile_of
 
 __all__ = [
     "EXPLORE",
@@ -21,7 +22,6 @@ __all__ = [
     "of_commit",
     "of_plot",
     "of_run",
-    "part_with",
 ]
 
 EXPLORE = "/explore"
@@ -32,38 +32,39 @@ MOST_IDS = 50
 
 @dataclass(frozen=True, slots=True)
 class PlotPart:
-    """The visible part of the time in a plot."""
+    """The visible part of the time in a plot of single commits."""
 
-    scale: int
+    columns: range
+    """The columns that are zoomed to."""
     tile: int | None
     """None: the newest."""
-    columns: range
+    points: int
+    """Number of points that end with the tile."""
+
+    @classmethod
+    def of(cls, columns: range, count: int) -> Self:
+        """Return the part that shows some columns.
+
+        :param columns: not empty.
+        :param count: the number of all columns.
+        """
+        if columns.start >= count - POINTS:
+            return cls(columns, None, POINTS)
+        tile = tile_of(columns[-1], 0)
+        points = POINTS
+        while tile.points.stop - points > columns.start:
+            points *= 2
+        return cls(columns, tile.number, points)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The names and values of the address; the first and the last point are not at the very edge."""
         first, last = self.columns[0] - 0.5, self.columns[-1] + 0.5
         return [
-            ("scale", str(self.scale) if self.scale else ""),
             ("tile", "" if self.tile is None else str(self.tile)),
+            ("points", "" if self.points == POINTS else str(self.points)),
             ("x", f"{first:.1f}..{last:.1f}"),
         ]
-
-
-def part_with(columns: range, count: int) -> PlotPart:
-    """Return the part of a plot that shows some columns, at the finest scale at which it shows all of them.
-
-    :param columns: not empty.
-    :param count: the number of all columns.
-    """
-    for scale in range(COARSEST):
-        newest = max(points_of(count, scale) - POINTS, 0) * columns_of_point(scale)
-        if columns.start >= newest:
-            return PlotPart(scale, None, columns)
-        first, last = tile_of(columns[0], scale), tile_of(columns[-1], scale)
-        if first == last:
-            return PlotPart(scale, first.number, columns)
-    return PlotPart(COARSEST, tile_of(columns[-1], COARSEST).number, columns)
 
 
 def fit_shortcut(ids: Sequence[str]) -> list[str]:

@@ -70,27 +70,27 @@ def test_plot_is_found_by_what_its_page_understands(shortcut: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "count", "scale", "tile"),
+    ("columns", "count", "tile", "points"),
     [
-        (range(20, 80), 100, 0, None),
-        (range(140, 200), 210, 0, None),
-        (range(140, 200), 900, 0, 1),
-        (range(100, 160), 900, 1, 0),
-        (range(490, 540), 900, 1, None),
-        (range(490, 540), 5000, 2, 0),
+        (range(20, 80), 100, None, 128),
+        (range(140, 200), 210, None, 128),
+        (range(140, 200), 900, 1, 128),
+        (range(100, 160), 900, 1, 256),
+        (range(100, 400), 900, 3, 512),
+        (range(790, 850), 900, None, 128),
     ],
 )
-def test_part_of_a_plot_is_as_fine_as_all_of_it_is_visible(
-    columns: range, count: int, scale: int, tile: int | None
+def test_part_of_a_plot_has_all_of_its_columns(
+    columns: range, count: int, tile: int | None, points: int
 ) -> None:
-    assert links.PlotPart(scale, tile, columns) == links.part_with(columns, count)
+    assert links.PlotPart(columns, tile, points) == links.PlotPart.of(columns, count)
 
 
 def test_address_of_a_part_is_read_by_explore() -> None:
-    url = links.of_plot(testbed="2n-clx", ids=[",test=a,"], part=links.PlotPart(1, 2, range(600, 660)))
+    url = links.of_plot(testbed="2n-clx", ids=[",test=a,"], part=links.PlotPart.of(range(100, 160), 900))
 
     state = read(url.partition("?")[2])
 
-    assert (1, 2) == (state.scale, state.tile)
+    assert (0, 1, 256) == (state.scale, state.tile, state.points)
     assert state.zoom.columns is not None
-    assert (599.5, 659.5) == (state.zoom.columns.low, state.zoom.columns.high)
+    assert (99.5, 159.5) == (state.zoom.columns.low, state.zoom.columns.high)

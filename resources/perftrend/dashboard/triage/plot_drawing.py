@@ -20,7 +20,7 @@ HEIGHT, SMALL_HEIGHT = 220, 90
 _TICKS, _FEW_TICKS = 8, 4
 _PADDING = 0.06
 _LEAST_RANGE = 0.002
-_MIDDLE = (30.0, 70.0)
+_MIDDLE = (40.0, 60.0)
 """Horizontal range in per cent in which a label fits between those at both ends."""
 _HASH = 10
 _Course = Sequence[float | None]
@@ -108,7 +108,7 @@ def draw(plot: ItemPlot, low: float, high: float, *, is_small: bool) -> PlotDraw
             PlotTick(round(y(tick.value / 100), 1), _signed(tick.text), tick.value == 0)
             for tick in ticks(100 * low, 100 * high, _FEW_TICKS if is_small else _TICKS)
         ),
-        labels=_labels(plot, (first + last) / 2 / WIDTH * 100),
+        labels=_labels(plot, (first + last) / 2 / WIDTH * 100, is_small=is_small),
         shade_x=round(first, 1),
         shade_width=round(last - first, 1),
         band=_area(places, [_both(y, point.low, point.high) for point in points]) if has_band else "",
@@ -157,7 +157,7 @@ def _signed(text: str) -> str:
     return f"{sign}{text.removeprefix('-')} %"
 
 
-def _labels(plot: ItemPlot, middle: float) -> tuple[PlotLabel, ...]:
+def _labels(plot: ItemPlot, middle: float, *, is_small: bool) -> tuple[PlotLabel, ...]:
     """Return the first and the last day and the first changed commit, without those that would overlap."""
     start, stop = _MIDDLE
     points = plot.points
@@ -167,11 +167,15 @@ def _labels(plot: ItemPlot, middle: float) -> tuple[PlotLabel, ...]:
     if changed is None:
         return left, right
     text = changed.commit[:_HASH] or f"{changed.started:%Y-%m-%d}"
-    if middle < start:
-        return PlotLabel(middle, "start", text), right
-    if middle > stop:
-        return left, PlotLabel(middle, "end", text)
-    return left, PlotLabel(middle, "middle", text), right
+    anchor = "start" if middle < start else "end" if middle > stop else "middle"
+    label = PlotLabel(middle, anchor, text)
+    if is_small:
+        return (label,)
+    return tuple(
+        each
+        for each, is_shown in ((left, anchor != "start"), (label, True), (right, anchor != "end"))
+        if is_shown
+    )
 
 
 def _columns(plot: ItemPlot, step: float) -> tuple[PlotColumn, ...]:

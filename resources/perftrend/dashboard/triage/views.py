@@ -166,7 +166,7 @@ def explore_link(site: AppContext, item: Item, column: int | None = None) -> Exp
     ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(shown) if each in by_hash)
     columns = site.store.tiles.axis(item.testbed).columns
     window = window_of(columns, item.span, is_own=True)
-    part = links.part_with(window.columns, len(columns)) if window else None
+    part = PlotPart.of(window.columns, len(columns)) if window else None
     scaled = [row_id(f"{_SCALED}({each})") for each in ids[:MOST_IDS]]
     point = (column, scaled[0]) if scaled and column is not None else None
     url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point)
