@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import requests
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate
@@ -219,6 +219,48 @@ def test_item_leads_on(browser: Browser, triaging: Dashboard) -> None:
         expect(page.get_by_text("bisecttest-3n-icx")).to_be_visible()
         page.get_by_role("link", name="Explore these traces").click()
         page.wait_for_url(lambda url: "/explore?testbed=3n-icx" in url)
+
+
+@pytest.mark.parametrize("viewport", [{"width": 1440, "height": 900}, {"width": 390, "height": 844}])
+def test_item_shows_the_change_without_scripts(
+    browser: Browser, triaging: Dashboard, viewport: ViewportSize
+) -> None:
+    with opened(browser, triaging, "/triage/1", viewport=viewport, java_script_enabled=False) as page:
+        plot = page.get_by_role("img", name="Values relative to the mean before the change, on 2n-clx")
+        expect(plot).to_be_visible()
+        area, shade, label = (
+            box_of(plot.locator(each)) for each in ("svg.area", ".range", ".labels text >> nth=1")
+        )
+        largest = box_of(plot.locator("path.largest"))
+        other = page.get_by_role("img", name="The same traces on 3n-icx")
+        expect(other).to_be_visible()
+        page.get_by_text("Values of the plot").click()
+        first = page.get_by_role("row").filter(has_text="first changed")
+        expect(first).to_contain_text("\N{MINUS SIGN}")
+        first.get_by_role("link").click()
+
+        assert area["x"] < shade["x"] < shade["x"] + shade["width"] < area["x"] + area["width"]
+        assert area["x"] <= largest["x"] < largest["x"] + largest["width"] <= area["x"] + area["width"]
+        assert shade["x"] + shade["width"] / 2 == pytest.approx(label["x"] + label["width"] / 2, abs=2)
+        expect(page.get_by_role("heading", level=1)).to_be_attached()
+        assert "/explore?testbed=2n-clx" in page.url
+
+
+def box_of(locator: Locator) -> dict[str, float]:
+    box = locator.bounding_box()
+    assert box is not None
+    return {"x": box["x"], "width": box["width"]}
+
+
+def test_explore_opens_the_part_of_the_plot(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage/1", user=EDITOR) as page:
+        page.get_by_role("link", name="Explore these traces").click()
+        page.wait_for_function("document.querySelector('.js-plotly-plot')?._fullLayout?.xaxis?.range")
+        low, high = page.evaluate("document.querySelector('.js-plotly-plot')._fullLayout.xaxis.range")
+        save_picture(page, "triage-1-explore")
+
+    # The change is at column 36 of 60, with 30 columns on each side of the range.
+    assert (5.5, 59.5) == (low, high)
 
 
 def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard) -> None:

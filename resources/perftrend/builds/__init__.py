@@ -6,7 +6,7 @@ results, and :class:`BackgroundBuilds` builds commits before they are requested.
 
 from __future__ import annotations
 
-from perftrend.builds.builder import BackgroundBuilds, Builds, open_builds, profile_of
+from perftrend.builds.builder import BackgroundBuilds, Builds, find_mirror, open_builds, profile_of
 from perftrend.builds.cache import BuiltCommit
 from perftrend.builds.profile import Profile, load, names
 
@@ -15,6 +15,7 @@ __all__ = [
     "Builds",
     "BuiltCommit",
     "Profile",
+    "find_mirror",
     "load",
     "names",
     "open_builds",

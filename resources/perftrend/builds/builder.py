@@ -86,10 +86,27 @@ def open_builds(
             f"profile {profile.name} names no repository; set project.repository to its URL or path"
             f"{', or start this in a checkout of the program' if profile.measure else ''}"
         )
-    name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
-    repository = Repository.mirror(source, project.builds / "mirrors" / f"{name}.git")
+    repository = Repository.mirror(source, _mirror_folder(project, source))
     confined = _sandbox(profile, repository) if is_confined else None
     return Builds(profile, repository, project.builds, project.maximum_builds, log, sandbox=confined)
+
+
+def find_mirror(project: ProjectSettings, *, timeout_s: float) -> Repository | None:
+    """Return the mirror that a job has made of the repository, as it is; None if there is none.
+
+    Nothing is fetched, so this is fast, but the mirror may lack the newest commits.
+
+    :param timeout_s: the time that each command in it may take.
+    :raises SettingsError: if the profile or the address of the repository is not valid.
+    """
+    source = project.repository or (profile_of(project).repository if project.profile else None)
+    folder = _mirror_folder(project, source) if source else None
+    return Repository.local(folder, timeout_s=timeout_s) if folder and folder.is_dir() else None
+
+
+def _mirror_folder(project: ProjectSettings, source: str) -> Path:
+    name = hashlib.sha256(Address.of(source).url.encode()).hexdigest()[:16]
+    return project.builds / "mirrors" / f"{name}.git"
 
 
 def _require_sandbox(profile: Profile) -> None:

@@ -67,3 +67,30 @@ def test_plot_is_found_by_what_its_page_understands(shortcut: str) -> None:
     url = links.of_plot(testbed="2n-clx", ids=ids, shortcut=shortcut)
 
     assert read(url.removeprefix("/explore?")) == ExploreState(testbed="2n-clx", ids=ids, shortcut=shortcut)
+
+
+@pytest.mark.parametrize(
+    ("columns", "count", "tile", "points"),
+    [
+        (range(20, 80), 100, None, 128),
+        (range(140, 200), 210, None, 128),
+        (range(140, 200), 900, 1, 128),
+        (range(100, 160), 900, 1, 256),
+        (range(100, 400), 900, 3, 512),
+        (range(790, 850), 900, None, 128),
+    ],
+)
+def test_part_of_a_plot_has_all_of_its_columns(
+    columns: range, count: int, tile: int | None, points: int
+) -> None:
+    assert links.PlotPart(columns, tile, points) == links.PlotPart.of(columns, count)
+
+
+def test_address_of_a_part_is_read_by_explore() -> None:
+    url = links.of_plot(testbed="2n-clx", ids=[",test=a,"], part=links.PlotPart.of(range(100, 160), 900))
+
+    state = read(url.partition("?")[2])
+
+    assert (0, 1, 256) == (state.scale, state.tile, state.points)
+    assert state.zoom.columns is not None
+    assert (99.5, 159.5) == (state.zoom.columns.low, state.zoom.columns.high)

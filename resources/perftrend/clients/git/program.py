@@ -52,18 +52,21 @@ class Git:
     """The git program in one repository.
 
     :param folder: the repository: its worktree, or the repository itself if it is bare.
+    :param timeout_s: the time that a local command may take, unless it says otherwise.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, timeout_s: float = _LOCAL_S) -> None:
         self._folder = folder
+        self._timeout_s = timeout_s
 
-    def try_(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> Done:
+    def try_(self, *arguments: str, text: str = "", timeout_s: float | None = None) -> Done:
         """Run a local command, and return its result.
 
         :raises ServiceError: if it takes too long, or git is not installed.
         """
         # The user of this job named the repository, so they trust it.
         own = _options([*_SETTINGS, "safe.directory=*"])
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
             return self._run([*own, *arguments], _local_environment(), text=text, timeout_s=timeout_s)
         except subprocess.TimeoutExpired:
@@ -71,7 +74,7 @@ class Git:
                 f"git {arguments[0]} in {self._folder} took longer than {timeout_s:g} s"
             ) from None
 
-    def run(self, *arguments: str, text: str = "", timeout_s: float = _LOCAL_S) -> str:
+    def run(self, *arguments: str, text: str = "", timeout_s: float | None = None) -> str:
         """Run a local command, and return its output.
 
         :raises ServiceError: if it fails.

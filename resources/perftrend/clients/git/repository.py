@@ -44,13 +44,13 @@ class Commit:
 class Repository:
     """A repository on this machine.
 
-    Make one by :meth:`mirror` or :meth:`at`.
+    Make one by :meth:`mirror`, :meth:`at` or :meth:`local`.
     """
 
-    def __init__(self, folder: Path, address: Address | None = None) -> None:
+    def __init__(self, folder: Path, address: Address | None = None, git: Git | None = None) -> None:
         self.folder = folder
         self._address = address
-        self._git = Git(folder)
+        self._git = git or Git(folder)
 
     @classmethod
     def mirror(cls, url: str, folder: Path, *, timeout_s: float = FETCH_S) -> Repository:
@@ -79,6 +79,14 @@ class Repository:
         if not folder.is_dir() or found._git.try_("rev-parse", "--git-dir").code:
             raise UsageError(f"{folder} is not a git repository")
         return found
+
+    @classmethod
+    def local(cls, folder: Path, *, timeout_s: float) -> Repository:
+        """Return the repository in a folder, for a process that must not wait; its existence is not checked.
+
+        :param timeout_s: the time that each command may take.
+        """
+        return cls(folder, git=Git(folder, timeout_s=timeout_s))
 
     def fetch(self, *refs: str, url: str | None = None, timeout_s: float = FETCH_S) -> tuple[str, ...]:
         """Fetch refs, such as ``refs/changes/34/1234/5``, and store them under the same names.
@@ -206,6 +214,27 @@ class Repository:
             "--topo-order",
             "--reverse",
             *walk,
+            "--no-commit-header",
+            f"--format={_FORMAT}",
+            "--encoding=UTF-8",
+            _whole(new),
+            f"^{_whole(old)}",
+            "--",
+        )
+        return tuple(_commits(output))
+
+    def newest(self, old: str, new: str, *, limit: int) -> tuple[Commit, ...]:
+        """Return the commits that are reachable from ``new`` but not from ``old``, the newest first.
+
+        Unlike :meth:`history`, it is one command, and does not check whether the repository has everything.
+
+        :param limit: maximum number of commits.
+        :raises UsageError: if a text is not a full hash.
+        :raises ServiceError: if a commit does not exist, or the command takes too long.
+        """
+        output = self._git.run(
+            "rev-list",
+            f"--max-count={limit}",
             "--no-commit-header",
             f"--format={_FORMAT}",
             "--encoding=UTF-8",

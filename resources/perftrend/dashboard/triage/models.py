@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import JobView
-from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import Item, Span
 
 LARGEST_NUMBER = 2**31 - 1
@@ -136,14 +135,90 @@ class TraceView(BaseModel):
     """Time since which it is no longer found."""
 
 
-class CommitView(BaseModel):
-    """A measured commit of the range."""
+class PlotPoint(BaseModel):
+    """A measured commit, and the values of traces there, relative to their means before the change.
 
+    0 is the mean, and -0.1 is 10 % below it.
+    """
+
+    column: int
+    """Position on the time axis of the testbed, as in Explore."""
     commit: str
     started: datetime
+    largest: float | None
+    """Value of the trace with the largest change."""
+    median: float | None
+    """Median of all traces."""
+    low: float | None
+    """Lower quartile of all traces."""
+    high: float | None
+
+
+class PlotLine(BaseModel):
+    """A trace in a plot."""
+
+    name: str
+    values: list[float | None]
+    """One for each point."""
+
+
+class ItemPlot(BaseModel):
+    """The traces of an item on one testbed around the change, each relative to its own mean before it."""
+
+    testbed: str
+    item: int | None
+    """The item of this testbed about the same commits; null: nothing was found."""
+    largest: str
+    """Display name of the trace with the largest change; empty: this testbed does not have it."""
+    traces: int
+    """Number of traces that have a mean before the change."""
+    change: float | None
+    """Median of their changes, of up to 10 commits on each side; null: not measured on both sides."""
+    last_good: int
+    """Position among the points."""
+    first_changed: int
+    """Position among the points; their number: no changed commit was measured."""
+    points: list[PlotPoint]
+    lines: list[PlotLine]
+    """All traces; empty if there are too many, and the quartiles are drawn instead."""
+
+
+class CommitView(BaseModel):
+    """A commit of the range."""
+
+    commit: str
+    subject: str
+    """Empty: unknown."""
+    author: str
+    """Empty: unknown."""
+    started: datetime | None
+    """When it was first measured; null: it was not."""
     link: str
     """URL of its review; empty: unknown."""
     annotations: list[str]
+
+
+class EnvironmentChange(BaseModel):
+    """A part of the environment that differs between the last good and the first changed run."""
+
+    name: str
+    """Such as ``generator``."""
+    before: str
+    after: str
+
+
+class HistoryEntry(BaseModel):
+    """An action in the history of an item."""
+
+    number: int
+    moment: datetime
+    user: str
+    """``evaluation`` and ``alerts`` are the dashboard itself."""
+    action: str
+    subject: str
+    detail: str
+    text: str
+    """The action as a sentence."""
 
 
 class SentView(BaseModel):
@@ -171,10 +246,20 @@ class ItemDetail(BaseModel):
     item: ItemView
     traces: list[TraceView]
     """The largest change first, at most 500."""
+    plot: ItemPlot | None
+    """Null if there is nothing to draw."""
+    other_plots: list[ItemPlot]
+    """The same traces on other testbeds, at most 12; those with an item about the same commits first."""
     beside: list[ItemView]
     """Items of other testbeds that the same commit may explain, at most 50."""
     commits: list[CommitView]
-    """Measured commits of the range, at most 100."""
+    """Commits of the range, the oldest first; only the measured ones if the others are not known."""
+    commits_are: Literal["all", "newest", "measured"]
+    """Which commits of the range these are: ``newest`` are the newest 100 and those that were measured."""
+    same_commit: bool
+    """Whether the last good run and the first changed one measured the same commit."""
+    environment: list[EnvironmentChange]
+    """What else differs between the two runs, apart from the commit of the device."""
     git_log: str
     """Command that lists all commits of the range; empty: the range is unknown."""
     bisect: Bisection | None
@@ -184,7 +269,8 @@ class ItemDetail(BaseModel):
     """URL of the plot of exactly these traces."""
     alerts: list[FinderView]
     """The alerts that found it."""
-    activity: list[ActivityEntry]
+    activity: list[HistoryEntry]
+    """The newest first."""
     messages: list[SentView]
 
 

@@ -25,6 +25,7 @@ from perftrend.dashboard.triage.models import (
     TriagePage,
     Undo,
 )
+from perftrend.dashboard.triage.plot_drawing import common_range, draw
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
 from perftrend.store.activity import BulkEditResult
 from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
@@ -39,6 +40,7 @@ _CONFLICT: dict[int | str, dict[str, Any]] = {
 }
 
 Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of an item")]
+Column = Annotated[int | None, Query(ge=0, lt=10**9, description="column of the point to select")]
 TheEdits = Annotated[ItemEdits, Depends(parse_body(ItemEdits))]
 TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 
@@ -106,26 +108,29 @@ def undo(request: Request, site: Context, user: TestbedEditor, body: TheUndo) ->
 def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Response:
     """Return all details of an item."""
     item = _one(site, identity)
+    model = item_detail(site, item, may_edit=user.may_edit(item.testbed))
+    plots = [plot for plot in (model.plot, *model.other_plots) if plot]
+    low, high = common_range(plots)
     return page(
         request,
         "triage-item.html",
-        item_detail(site, item, may_edit=user.may_edit(item.testbed)),
+        model,
         title=f"Item {identity}",
         may_edit=user.may_edit(item.testbed),
-        sparkline=sparklines(site, [item]).get(identity),
+        drawings={plot.testbed: draw(plot, low, high, is_small=plot is not model.plot) for plot in plots},
     )
 
 
 @router.get("/triage/{identity}/explore", status_code=303, response_class=RedirectResponse)
-def explore(site: Context, user: Viewer, identity: Identity) -> RedirectResponse:
-    """Redirect to the plot of exactly the traces of an item."""
-    found = explore_link(site, _one(site, identity))
+def explore(site: Context, user: Viewer, identity: Identity, at: Column = None) -> RedirectResponse:
+    """Redirect to the plot of exactly the traces of an item, around the change."""
+    found = explore_link(site, _one(site, identity), at)
     if not found.ids:
         raise HTTPException(404, f"item {identity} has no traces that are still in the store")
     if found.url:
         return RedirectResponse(found.url, 303)
     shortcut = site.store.shortcuts.save(links.fit_shortcut(found.ids), user=user.name)
-    return RedirectResponse(links.of_plot(shortcut=shortcut), 303)
+    return RedirectResponse(found.by_shortcut(shortcut), 303)
 
 
 def _check_editor(site: AppContext, user: User, items: Iterable[int]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perftrend.analysis.formula import format_key
+from perftrend.analysis.formula import format_key, row_id
 from perftrend.analysis.query import parse
 from perftrend.bisect import command as bisect_command
 from perftrend.bisect.command import Bisection
@@ -16,9 +16,11 @@ from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import jobs_of_item
-from perftrend.dashboard.links import MOST_IDS
+from perftrend.dashboard.links import MOST_IDS, PlotPart
+from perftrend.dashboard.triage.environment import environment_changes
+from perftrend.dashboard.triage.history import history_entry
+from perftrend.dashboard.triage.item_plot import item_plots, shown_findings, window_of
 from perftrend.dashboard.triage.models import (
-    CommitView,
     FinderView,
     ItemDetail,
     ItemView,
@@ -27,6 +29,7 @@ from perftrend.dashboard.triage.models import (
     TraceView,
 )
 from perftrend.dashboard.triage.notifications import is_given_up, name_of
+from perftrend.dashboard.triage.range_commits import commits_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import Item, StoredFinding
@@ -35,9 +38,9 @@ DRAWN_COLUMNS = 60
 _CHANGES = ("regression", "progression")
 _MOST_RELATED = 50
 _MOST_TRACES = 500
-_MOST_COMMITS = 100
 _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
+_SCALED = "scale_by_ave"
 WIDTH, HEIGHT = 132, 26
 _MARGIN = 2
 _LEAST_SPAN = 1e-9
@@ -97,15 +100,24 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         store.alerts.items.findings(item.identity),
         key=lambda each: (each.gone is not None, -abs(each.relative or 0.0), each.trace),
     )
+    related = _find_related(site, item)
+    of_testbeds = {each.testbed: each.id for each in reversed(related)}
+    plot, other_plots = item_plots(site, item, findings, of_testbeds)
     alerts = {alert.identity: alert.rules.name for alert in store.alerts.all()}
-    subject = store.activity.newest(_MOST_ENTRIES, item.subject)
     old, new = item.span.last_good_revision, item.span.first_changed_revision
+    has_range = bool(old and new) and old != new and item.kind != "stopped"
+    commits, commits_are = commits_of(site, item)
     return ItemDetail(
         item=ItemView.of(item, name_of_trace(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
-        beside=_find_related(site, item),
-        commits=_commits(site, item),
-        git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
+        plot=plot,
+        other_plots=other_plots,
+        beside=related,
+        commits=commits,
+        commits_are=commits_are,
+        same_commit=bool(old) and old == new and item.kind in _CHANGES,
+        environment=[] if item.kind == "stopped" else environment_changes(site, item),
+        git_log=f"git log --oneline {old}..{new}" if has_range else "",
         bisect=_bisection(site, now, item),
         jobs=jobs_of_item(site, item.identity),
         explore=f"/triage/{item.identity}/explore" if item.trace else "",
@@ -114,7 +126,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
             for each in store.alerts.items.alerts(item.identity)
             if each in alerts
         ],
-        activity=subject,
+        activity=[history_entry(each, alerts) for each in store.activity.newest(_MOST_ENTRIES, item.subject)],
         messages=[
             SentView(
                 alert=alerts.get(each.alert, "a deleted alert"),
@@ -134,40 +146,38 @@ class ExploreLink:
 
     url: str
     ids: tuple[str, ...]
+    part: PlotPart | None
+    testbed: str
+    point: tuple[int, str] | None
+
+    def by_shortcut(self, shortcut: str) -> str:
+        """Return the URL with a shortcut of the traces."""
+        scaled = f'@{_SCALED}(shortcut("{shortcut}"))'
+        return links.of_plot(testbed=self.testbed, ids=[scaled], part=self.part, point=self.point)
 
 
-def explore_link(site: AppContext, item: Item) -> ExploreLink:
-    """Return the plot of exactly the traces of an item."""
+def explore_link(site: AppContext, item: Item, column: int | None = None) -> ExploreLink:
+    """Return the plot of exactly the traces of an item, each divided by its average, around the change.
+
+    :param column: whose point in the trace with the largest change is selected; None: none is.
+    """
     by_hash = site.catalog.now().by_hash
-    findings = site.store.alerts.items.findings(item.identity)
-    there = [each.trace for each in findings if each.gone is None] or [each.trace for each in findings]
-    ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(there) if each in by_hash)
-    url = links.of_plot(testbed=item.testbed, ids=ids)
+    shown = [each.trace for each in shown_findings(site.store.alerts.items.findings(item.identity))]
+    ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(shown) if each in by_hash)
+    columns = site.store.tiles.axis(item.testbed).columns
+    window = window_of(columns, item.span, is_own=True)
+    part = PlotPart.of(window.columns, len(columns)) if window else None
+    scaled = [row_id(f"{_SCALED}({each})") for each in ids[:MOST_IDS]]
+    point = (column, scaled[0]) if scaled and column is not None else None
+    url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
-    return ExploreLink(url if is_short else "", ids)
+    return ExploreLink(url if is_short else "", ids, part, item.testbed, point)
 
 
 def _find_related(site: AppContext, item: Item) -> list[ItemView]:
     if item.kind not in _CHANGES:
         return []
     return item_views(site, site.store.alerts.items.find_related(item, limit=_MOST_RELATED))
-
-
-def _commits(site: AppContext, item: Item) -> list[CommitView]:
-    columns = site.store.tiles.axis(item.testbed).columns
-    within = [
-        column for column in columns if item.span.last_good < column.started <= item.span.first_changed
-    ][:_MOST_COMMITS]
-    annotations = site.store.annotations.of((column.revision for column in within), testbed=item.testbed)
-    return [
-        CommitView(
-            commit=column.revision,
-            started=column.started,
-            link=links.of_commit(column.revision, site.settings),
-            annotations=[each.text for each in annotations.get(column.revision, ())],
-        )
-        for column in within
-    ]
 
 
 def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:

@@ -87,6 +87,13 @@ def results_in(connection: Connection, trace_id: int, column: TileColumn) -> lis
     ]
 
 
+def runs_in(connection: Connection, column: TileColumn) -> list[Run]:
+    """Return the runs of a column, in the order of time."""
+    query = sa.select(runs).where(runs.c.id.in_(column.runs))
+    stored = {row.id: rows.run_of_row(row) for row in connection.execute(query)}
+    return [stored[run] for run in column.runs if run in stored]
+
+
 def _read_details(connection: Connection, trace_of_run: Mapping[int, int]) -> dict[int, Mapping[str, Any]]:
     """Return the details of results by run; see :func:`perftrend.store.rows.details_columns`.
 

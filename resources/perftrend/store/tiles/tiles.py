@@ -118,6 +118,11 @@ class Tiles:
         with self._read_transaction() as connection:
             return reader.results_in(connection, trace_id, column)
 
+    def runs(self, column: TileColumn) -> list[Run]:
+        """Return the runs of a point of scale 0, in the order of time."""
+        with self._read_transaction() as connection:
+            return reader.runs_in(connection, column)
+
     def samples(
         self, ids: Sequence[int], columns: Sequence[TileColumn]
     ) -> dict[tuple[int, int], tuple[float, ...]]:

@@ -367,6 +367,18 @@ def test_point_tells_its_run_commit_and_replicates(client: TestClient, filled: F
     assert point["bisect"]["comment"].startswith(f"bisecttest-{TESTBEDS[0]} {commit(STEP - 1)}")
 
 
+def test_page_of_a_point_leads_editors_to_a_bisection(
+    client: TestClient, editor: TestClient, filled: Filled
+) -> None:
+    name = format_key(filled.slower)
+    path = "/explore?" + urlencode({"id": name, "at": STEP, "of": name})
+
+    assert "Start a bisection" in editor.get(path).text
+    viewed = client.get(path)
+    assert 200 == viewed.status_code
+    assert "Start a bisection" not in viewed.text
+
+
 def test_point_has_the_percentile_curves_of_its_latency(client: TestClient, store: Store) -> None:
     """Each trace of the search has them; in the store, only the first has the details of all."""
     for key in add_run_with_latency(store):

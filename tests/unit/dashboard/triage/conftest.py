@@ -43,6 +43,7 @@ class Nights:
     )
     """From a test and a night to the rate, 1.0 as usual; None: no result."""
     tests: Sequence[str] = ("a", "b", "c")
+    versions: Callable[[int], dict[str, str]] = lambda night: {"device": commit(night)}
     noise: random.Random = field(default_factory=lambda: random.Random(3))  # noqa: S311 - noise
 
     @property
@@ -55,7 +56,7 @@ class Nights:
             started = FIRST + timedelta(days=self.count)
             run = Run(
                 TESTBED, "nightly", self.count + 1, started, started + timedelta(hours=1),
-                {"device": commit(self.count)},
+                self.versions(self.count),
             )  # fmt: skip
             results = []
             for test in self.tests:

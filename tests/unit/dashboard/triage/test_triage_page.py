@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,10 +11,10 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.triage.notifications import name_of
-from perftrend.model import TraceKey
+from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store.alerts import Alert, Rules, TriageEdit
 from tests.unit.dashboard.conftest import signed_in, token_of
-from tests.unit.dashboard.triage.conftest import Nights, commit, key
+from tests.unit.dashboard.triage.conftest import FIRST, MEASURED, Nights, commit, key
 
 JSON = {"Accept": "application/json"}
 
@@ -236,6 +237,71 @@ def test_explore_gets_exactly_the_traces_of_the_item(found: Nights, client: Test
     assert 200 == shown.status_code
     assert 2 == len(fields["id"])
     assert all(f"test={key(test)['test']}" in " ".join(fields["id"]) for test in "ab")
+    assert [True, True] == [line["id"].startswith("!scale_by_ave(") for line in shown.json()["lines"]]
+    assert [-0.5, 29.5] == shown.json()["zoom"]["columns"]
+
+
+def test_explore_selects_a_point_of_the_plot(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+    assert f'href="/triage/{item["id"]}/explore?at=20"' in client.get(f"/triage/{item['id']}").text
+
+    shown = client.get(client.get(f"/triage/{item['id']}/explore?at=20").headers["location"], headers=JSON)
+
+    assert commit(20) == shown.json()["point"]["commit"]
+
+
+def test_item_page_draws_the_traces_around_the_change(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+    plot = client.get(f"/triage/{item['id']}", headers=JSON).json()["plot"]
+
+    assert (2, 30, 19, 20) == (plot["traces"], len(plot["points"]), plot["last_good"], plot["first_changed"])
+    assert commit(20) == plot["points"][20]["commit"]
+    assert -0.1 == pytest.approx(plot["change"], abs=0.01)
+    assert 0 == pytest.approx(plot["points"][19]["largest"], abs=0.02)
+    assert item["size"] == pytest.approx(plot["points"][20]["largest"], abs=0.02)
+    page = client.get(f"/triage/{item['id']}").text
+    assert 'aria-label="Values relative to the mean before the change, on 2n-clx: ' in page
+    assert "style=" not in page
+
+
+def test_many_traces_are_drawn_as_quartiles(nights: Nights, client: TestClient) -> None:
+    nights.tests = [f"t{number:03}" for number in range(13)]
+    nights.factors = lambda _, night: 0.8 if night >= 40 else 1.0
+    nights.measure(28)
+    nights.store.alerts.add(Rules("many", ""), user="ann")
+    nights.evaluate()
+    item = max(listed(client), key=lambda each: each["traces"])
+    plot = client.get(f"/triage/{item['id']}", headers=JSON).json()["plot"]
+
+    assert (13, []) == (plot["traces"], plot["lines"])
+    last = plot["points"][-1]
+    assert last["low"] < last["median"] < last["high"]
+    page = client.get(f"/triage/{item['id']}").text
+    assert 'class="band"' in page
+    assert 'class="line"' not in page
+
+
+def test_other_testbeds_show_the_same_traces(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+    later = timedelta(hours=5)
+    for number in range(MEASURED):
+        started = FIRST + timedelta(days=number) + later
+        # It measures the same commits, a day later.
+        run = Run(
+            "3n-skx", "nightly-3n-skx", number + 1, started, started, {"device": commit(max(number - 1, 0))}
+        )
+        value = 5e6 if number < 21 else 5.5e6
+        other = TraceKey.of(**key("a").as_dict() | {"testbed": "3n-skx"})
+        found.store.add(run, [Result(other, "pps", Better.HIGHER, Status.PASS, (value,), value)])
+
+    (plot,) = client.get(f"/triage/{item['id']}", headers=JSON).json()["other_plots"]
+
+    assert ("3n-skx", None, 1) == (plot["testbed"], plot["item"], plot["traces"])
+    assert 0.1 == pytest.approx(plot["change"])
+    assert [commit(19), commit(20)] == [
+        plot["points"][plot[name]]["commit"] for name in ("last_good", "first_changed")
+    ]
+    assert "3n-skx" in client.get(f"/triage/{item['id']}").text
 
 
 def test_many_traces_go_to_explore_by_a_shortcut(nights: Nights, client: TestClient) -> None:
@@ -249,7 +315,10 @@ def test_many_traces_go_to_explore_by_a_shortcut(nights: Nights, client: TestCli
     answer = client.get(f"/triage/{item['id']}/explore")
 
     assert 60 == item["traces"]
-    assert "shortcut=" in answer.headers["location"]
+    shown = client.get(answer.headers["location"], headers=JSON).json()
+    assert 60 == len(shown["lines"])
+    assert all(line["id"].startswith("!scale_by_ave(") for line in shown["lines"])
+    assert [19.5, 57.5] == shown["zoom"]["columns"]
 
 
 def test_permanent_address_of_a_trace_leads_to_its_plot(found: Nights, client: TestClient) -> None:

@@ -1,0 +1,222 @@
+"""Values for the plots of an item: its traces around the change, on its testbed and on others.
+
+Each trace is divided by its own mean before the change, so that slow and fast tests fit into one plot.
+Another testbed measures other commits at other times. There, the range is that of the same commits if they
+were measured, and otherwise that of the same time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from perftrend.dashboard.catalog import Traces
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.formats import plain
+from perftrend.dashboard.triage.models import ItemPlot, PlotLine, PlotPoint
+from perftrend.dashboard.triage.notifications import name_of
+from perftrend.model import Samples, TraceKey, finite
+from perftrend.store.alerts import Item, Span, StoredFinding
+from perftrend.store.tiles import StoredTrace, TileColumn
+from perftrend.text import natural_key
+
+NEAR = 10
+"""Number of measured commits on each side that are compared, so that other changes are not counted."""
+SIDE = 30
+"""Number of measured commits on each side of the range."""
+MOST_LINES = 12
+"""Maximum number of traces with a line of their own; of more, the quartiles are drawn."""
+MOST_TESTBEDS = 12
+_MOST_COLUMNS = 300
+_MOST_TRACES = 500
+_MOST_ON_OTHERS = 100
+"""Maximum number of traces on other testbeds, the largest changes first."""
+_TESTBED = "testbed"
+_QUARTILES = (25.0, 50.0, 75.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotWindow:
+    """The columns of a testbed around the range of an item."""
+
+    columns: range
+    last_good: int
+    """Column of the last good commit."""
+    first_changed: int
+    """Column of the first changed commit; the number of columns: it was not measured."""
+
+
+def window_of(columns: Sequence[TileColumn], span: Span, *, is_own: bool) -> PlotWindow | None:
+    """Return the columns around a range; None if none was measured before the change.
+
+    :param columns: all columns of a testbed.
+    :param is_own: whether the range was found on this testbed, so its times are those of the columns.
+    """
+    good = bisect_right(columns, span.last_good, key=_started) - 1
+    changed = bisect_left(columns, span.first_changed, key=_started)
+    if not is_own:
+        good = max(_with_commit(columns, span.last_good_revision), default=good)
+        changed = min(
+            (column for column in _with_commit(columns, span.first_changed_revision) if column > good),
+            default=changed,
+        )
+    if good < 0:
+        return None
+    changed = max(changed, good + 1)
+    start, stop = max(good + 1 - SIDE, 0), min(changed + SIDE, len(columns))
+    return PlotWindow(range(start, min(stop, start + _MOST_COLUMNS)), good, changed)
+
+
+def _started(column: TileColumn) -> datetime:
+    return column.started
+
+
+def _with_commit(columns: Sequence[TileColumn], revision: str) -> list[int]:
+    return [place for place, column in enumerate(columns) if revision and column.revision == revision]
+
+
+def shown_findings(findings: Sequence[StoredFinding]) -> list[StoredFinding]:
+    """Return the findings in traces that still exist, or all if none does, the largest change first."""
+    in_traces = [each for each in findings if each.trace]
+    current = [each for each in in_traces if each.gone is None] or in_traces
+    return sorted(current, key=lambda each: (-abs(each.relative or 0.0), each.trace))
+
+
+def item_plots(
+    site: AppContext, item: Item, findings: Sequence[StoredFinding], related: Mapping[str, int]
+) -> tuple[ItemPlot | None, list[ItemPlot]]:
+    """Return the plot of the traces of an item, and the plots of the same traces on other testbeds.
+
+    :param findings: of the item.
+    :param related: items about the same commits, by testbed.
+    """
+    now = site.catalog.now()
+    shown = [each for each in shown_findings(findings) if each.trace in now.by_hash][:_MOST_TRACES]
+    traces = [now.by_hash[each.trace] for each in shown]
+    drawn_here = [
+        _Drawn(trace, each.before, place == 0)
+        for place, (trace, each) in enumerate(zip(traces, shown, strict=True))
+    ]
+    own = _plot(site, item, item.testbed, drawn_here)
+    others = {
+        testbed: _on_testbed(now, traces[:_MOST_ON_OTHERS], testbed)
+        for testbed in site.store.tiles.testbeds()
+        if testbed != item.testbed
+    }
+    measured = [testbed for testbed, found in others.items() if found]
+    chosen = sorted(measured, key=lambda each: (each not in related, natural_key(each)))[:MOST_TESTBEDS]
+    plots = [_plot(site, item, testbed, others[testbed], related.get(testbed)) for testbed in chosen]
+    return own, [each for each in plots if each]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A trace in a plot."""
+
+    trace: StoredTrace
+    mean: float | None
+    """Its mean before the change; None: the mean of the last values before it."""
+    is_largest: bool = False
+
+
+def _on_testbed(now: Traces, traces: Sequence[StoredTrace], testbed: str) -> list[_Drawn]:
+    """Return the same traces of another testbed, without those that it does not have."""
+    keys = (trace.key.as_dict() for trace in traces)
+    same = [now.of_key(TraceKey.of(**key | {_TESTBED: testbed})) if _TESTBED in key else None for key in keys]
+    return [_Drawn(trace, None, place == 0) for place, trace in enumerate(same) if trace]
+
+
+def _plot(
+    site: AppContext, item: Item, testbed: str, traces: Sequence[_Drawn], related: int | None = None
+) -> ItemPlot | None:
+    """Return the plot of traces on a testbed; None if they have no values around the change."""
+    axis = site.store.tiles.axis(testbed)
+    window = window_of(axis.columns, item.span, is_own=testbed == item.testbed)
+    if window is None or not traces:
+        return None
+    before, changed = window.last_good + 1 - window.columns.start, window.first_changed - window.columns.start
+    values = site.store.tiles.values(axis, [each.trace.trace_id for each in traces], window.columns)
+    relative = relative_to_means(values, [each.mean for each in traces], before)
+    present = [place for place, row in enumerate(relative) if np.isfinite(row).any()]
+    if not present:
+        return None
+    relative, shown = relative[present], [traces[place] for place in present]
+    has_largest = shown[0].is_largest
+    largest = relative[0] if has_largest else np.full(len(window.columns), np.nan)
+    low, median, high = _quartiles(relative)
+    return ItemPlot(
+        testbed=testbed,
+        item=related,
+        largest=_name(shown[0]) if has_largest else "",
+        traces=len(shown),
+        change=_median_change(relative, before, changed),
+        last_good=before - 1,
+        first_changed=changed,
+        points=[
+            PlotPoint(
+                column=column,
+                commit=axis.columns[column].revision,
+                started=axis.columns[column].started,
+                largest=finite(largest[place]),
+                low=finite(low[place]),
+                median=finite(median[place]),
+                high=finite(high[place]),
+            )
+            for place, column in enumerate(window.columns)
+        ],
+        lines=[
+            PlotLine(name=_name(each), values=[finite(value) for value in row])
+            for each, row in zip(shown, relative, strict=True)
+        ]
+        if len(shown) <= MOST_LINES
+        else [],
+    )
+
+
+def _name(drawn: _Drawn) -> str:
+    return plain(name_of(drawn.trace.key))
+
+
+def relative_to_means(values: Samples, means: Sequence[float | None], before: int) -> Samples:
+    """Return the differences of traces from their means before the change, relative to these.
+
+    :param values: shape (traces, columns), NaN if missing.
+    :param means: of the traces; None: the mean of the last values before the change.
+    :param before: number of columns before the change.
+    :returns: the same shape; NaN for traces without a mean, or with the mean 0.
+    """
+    known = np.array([np.nan if mean is None else mean for mean in means], dtype=np.float64)
+    usual = np.where(np.isfinite(known), known, _row_means(values[:, max(before - NEAR, 0) : before]))[
+        :, np.newaxis
+    ]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        relative: Samples = (values - usual) / np.abs(usual)
+    return np.where(np.isfinite(relative), relative, np.nan)
+
+
+def _row_means(values: Samples) -> Samples:
+    present = np.isfinite(values)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        means: Samples = np.where(present, values, 0.0).sum(axis=1) / present.sum(axis=1)
+    return means
+
+
+def _quartiles(relative: Samples) -> Samples:
+    """Return the lower quartile, the median and the upper one of each column; NaN without values."""
+    found = np.full((len(_QUARTILES), relative.shape[1]), np.nan)
+    present = np.isfinite(relative).any(axis=0)
+    found[:, present] = np.nanpercentile(relative[:, present], _QUARTILES, axis=0)
+    return found
+
+
+def _median_change(relative: Samples, before: int, changed: int) -> float | None:
+    """Return the median of the changes of traces; None without values on both sides."""
+    steps = _row_means(relative[:, changed : changed + NEAR]) - _row_means(
+        relative[:, max(before - NEAR, 0) : before]
+    )
+    present = steps[np.isfinite(steps)]
+    return float(np.median(present)) if len(present) else None
