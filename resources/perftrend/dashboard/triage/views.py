@@ -103,6 +103,8 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
     return ItemDetail(
         item=ItemView.of(item, name_of_trace(now, item.trace)),
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
+        merged=store.alerts.items.merged(item.identity),
+        split_from=_split_from(site, item),
         beside=_find_related(site, item),
         commits=_commits(site, item),
         git_log=f"git log --oneline {old}..{new}" if old and new and item.kind != "stopped" else "",
@@ -145,6 +147,13 @@ def explore_link(site: AppContext, item: Item) -> ExploreLink:
     url = links.of_plot(testbed=item.testbed, ids=ids)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
     return ExploreLink(url if is_short else "", ids)
+
+
+def _split_from(site: AppContext, item: Item) -> ItemView | None:
+    origin = site.store.alerts.items.one(item.split_from) if item.split_from is not None else None
+    if origin is None or origin.merged_into is not None or item.merged_into is not None:
+        return None
+    return item_views(site, [origin])[0]
 
 
 def _find_related(site: AppContext, item: Item) -> list[ItemView]:
