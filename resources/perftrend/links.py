@@ -37,6 +37,17 @@ def of_plot(*, testbed: str = "", ids: Sequence[str] = (), shortcut: str = "") -
     return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
 
 
+def of_query(*, testbed: str, query: str) -> str:
+    """Return the address of the plot of the traces that match a query, on the dashboard."""
+    chosen = [("testbed", testbed), ("q", query)]
+    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_column(testbed: str, column: int) -> str:
+    """Return the address of the plot around a column of a testbed, on the dashboard."""
+    return f"{EXPLORE}?{urlencode({'testbed': testbed, 'at': column})}"
+
+
 def of_items(*, testbed: str, query: str) -> str:
     """Return the address of the items of some traces, open or not, on the dashboard.
 
