@@ -19,8 +19,10 @@ __all__ = [
     "external",
     "fit_shortcut",
     "of_change",
+    "of_column",
     "of_commit",
     "of_plot",
+    "of_query",
     "of_run",
 ]
 
@@ -94,3 +96,14 @@ def of_plot(
     chosen += part.pairs if part else []
     chosen += [("at", str(point[0])), ("of", point[1])] if point else []
     return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_query(*, testbed: str, query: str) -> str:
+    """Return the address of the plot of the traces that match a query, on this dashboard."""
+    chosen = [("testbed", testbed), ("q", query)]
+    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_column(testbed: str, column: int) -> str:
+    """Return the address of the plot around a column of a testbed, on this dashboard."""
+    return f"{EXPLORE}?{urlencode({'testbed': testbed, 'at': column})}"

@@ -112,6 +112,8 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         traces=[_trace(now, each) for each in findings[:_MOST_TRACES] if each.trace],
         plot=plot,
         other_plots=other_plots,
+        merged=store.alerts.items.merged(item.identity),
+        split_from=_split_from(site, item),
         beside=related,
         commits=commits,
         commits_are=commits_are,
@@ -172,6 +174,13 @@ def explore_link(site: AppContext, item: Item, column: int | None = None) -> Exp
     url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
     return ExploreLink(url if is_short else "", ids, part, item.testbed, point)
+
+
+def _split_from(site: AppContext, item: Item) -> ItemView | None:
+    origin = site.store.alerts.items.one(item.split_from) if item.split_from is not None else None
+    if origin is None or origin.merged_into is not None or item.merged_into is not None:
+        return None
+    return item_views(site, [origin])[0]
 
 
 def _find_related(site: AppContext, item: Item) -> list[ItemView]:
