@@ -137,6 +137,41 @@ def test_page_fits_a_narrow_window(browser: Browser, triaging: Dashboard, path: 
     assert wide <= window
 
 
+def test_two_hundred_items_are_triaged_by_keys(browser: Browser, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.sqlite") as store:
+        add_items(store, 200)
+    with Dashboard(tmp_path) as dashboard, opened(browser, dashboard, "/triage", user=EDITOR) as page:
+        for left in (200, 150, 100, 50):
+            expect(page.locator("[data-count=new]")).to_have_text(str(left))
+            page.keyboard.press("j")
+            for _ in range(50):
+                number = page.locator("tr.just-edited").count()
+                page.keyboard.press("i")
+                expect(page.locator("tr.just-edited")).to_have_count(number + 1)
+            page.keyboard.press("n")
+        expect(page.locator("[data-count=new]")).to_have_text("0")
+        expect(page.locator("[data-count=ignored]")).to_have_text("200")
+
+
+def add_items(store: Store, number: int) -> None:
+    """Store a testbed for each item, whose only test becomes slower."""
+    first = datetime.now(UTC).replace(microsecond=0) - timedelta(days=30)
+
+    def night(testbed: str, build: int) -> tuple[Run, list[Result]]:
+        started = first + timedelta(days=build)
+        run = Run(testbed, "nightly", build + 1, started, started, {"device": f"{build + 1:040x}"})
+        value = (7e6 if build >= 20 else 8e6) * (1 + 0.001 * (build % 3))
+        key = TraceKey.of(testbed=testbed, test="64b-1c-ethip4-ip4base-mrr", metric="mrr")
+        return run, [Result(key, "pps", Better.HIGHER, Status.PASS, (value,), value)]
+
+    testbeds = [f"2n-{name:03}" for name in range(number)]
+    store.add_all(night(testbed, build) for testbed in testbeds for build in range(30))
+    store.alerts.add(Rules("Everything", "", change=0.05), user=EDITOR)
+    catalog = Catalog(store)
+    for testbed in testbeds:
+        evaluate(store, catalog, testbed)
+
+
 def test_triage_by_keys(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR) as page:
         number = page.locator("tr.item").count()

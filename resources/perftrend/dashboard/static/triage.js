@@ -159,9 +159,16 @@ function write(name) {
   return FIELDS[name].select();
 }
 
+/** Go to the next page. After edits, the page of the same number has other items, since its own have left it. */
+function nextPage() {
+  if (done.length) return location.reload();
+  return document.querySelector("a[rel=next]")?.click();
+}
+
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
+  n: nextPage,
   "?": () => help.showModal(),
   Enter: () => focused()?.querySelector("a.open").click(),
 };
