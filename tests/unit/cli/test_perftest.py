@@ -225,7 +225,7 @@ def test_commit_is_compared_with_its_first_parent(place: Place) -> None:
     ended = place.run("--new", merge)
 
     assert base != main == place.report()["parent"]
-    assert "The patch set is a merge; it is compared with its first parent." in ended.out
+    assert "The newer commit is a merge; it is compared with its first parent." in ended.out
 
 
 def test_patch_that_does_not_build_is_told_with_its_last_lines(place: Place, measured: list[str]) -> None:
