@@ -39,7 +39,7 @@ from perftrend.dashboard.explore.models import (
     PointModel,
     SetChangeModel,
 )
-from perftrend.dashboard.explore.state import AXES, ExploreState, Spread
+from perftrend.dashboard.explore.state import AXES, ExploreState, Show, Spread
 from perftrend.dashboard.explore.window import TESTBED, Window
 from perftrend.model import Better, Change, Samples, finite
 from perftrend.report import latency_graph
@@ -147,6 +147,13 @@ class DrawingDetails:
         """The units of the lines, the most frequent first."""
         return [unit for unit, _ in Counter(line.unit for line in self.drawing.lines.values()).most_common()]
 
+    @property
+    def _averages_opposites(self) -> bool:
+        """Whether one average combines traces of both directions."""
+        if self.state.show is not Show.AVE or self.state.by or not self.drawing.lines:
+            return False
+        return len(set(self.window.traces.lower_is_better[self.drawing.places].tolist())) > 1
+
     def line(self, line: PointLine, label: str) -> PlotLine:
         """Return the response model of a line."""
         average, last = mean(line.values), newest(line.values)
@@ -225,6 +232,11 @@ class DrawingDetails:
             found.append(
                 f"{len(lines)} of {whole} lines are drawn; select fewer, "
                 "or show averages with one line for each value of a parameter"
+            )
+        if self._averages_opposites:
+            found.append(
+                "The average has traces whose higher values are better and others whose lower values are; "
+                "they cancel each other. Select better=higher, or one line for each metric"
             )
         if optional := [key for key, terms in self.state.query.by_key.items() if admits_missing(terms)]:
             names = ", ".join(optional)

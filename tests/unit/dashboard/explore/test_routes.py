@@ -222,6 +222,14 @@ def test_change_of_the_set_is_listed(client: TestClient, store: Store) -> None:
     assert "+2 traces" not in page_of(client, ("q", "metric=mrr"))
 
 
+def test_average_of_opposite_directions_is_pointed_out(client: TestClient, filled: Filled) -> None:
+    [notice] = asked(client, ("show", "ave"))["notices"]
+
+    assert "they cancel each other" in notice
+    assert [] == asked(client, ("show", "ave"), ("q", "better=higher"))["notices"]
+    assert [] == asked(client, ("show", "ave"), ("by", "metric"))["notices"]
+
+
 def test_old_address_of_a_point_of_an_average_finds_it(client: TestClient, filled: Filled) -> None:
     of = ("of", '@ave(filter("metric=mrr"))')
     point = asked(client, ("q", "metric=mrr"), ("show", "ave"), ("at", 5), of)["point"]
