@@ -17,15 +17,15 @@ import numpy as np
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.triage.models import ItemPlot, PlotLine, PlotPoint
+from perftrend.dashboard.triage.models import ItemPlot, PlotPoint, TraceLine
 from perftrend.dashboard.triage.notifications import name_of
 from perftrend.model import Samples, TraceKey, finite
 from perftrend.store.alerts import Item, Span, StoredFinding
 from perftrend.store.tiles import StoredTrace, TileColumn
 from perftrend.text import natural_key
 
-NEAR = 10
-"""Number of measured commits on each side that are compared, so that other changes are not counted."""
+NEAR = 5
+"""Number of measured commits on each side that are compared; of more, other changes would count as well."""
 SIDE = 30
 """Number of measured commits on each side of the range."""
 MOST_LINES = 12
@@ -35,6 +35,7 @@ _MOST_COLUMNS = 300
 _MOST_TRACES = 500
 _MOST_ON_OTHERS = 100
 """Maximum number of traces on other testbeds, the largest changes first."""
+_STEPS = ("regression", "progression")
 _TESTBED = "testbed"
 _QUARTILES = (25.0, 50.0, 75.0)
 
@@ -97,13 +98,15 @@ def item_plots(
     now = site.catalog.now()
     shown = [each for each in shown_findings(findings) if each.trace in now.by_hash][:_MOST_TRACES]
     traces = [now.by_hash[each.trace] for each in shown]
+    is_step = item.kind in _STEPS
     drawn_here = [
-        _Drawn(trace, each.before, place == 0)
+        # Values that end have a last value instead of a mean, and no change that could be the largest.
+        _PlotTrace(trace, each.before if is_step else None, place == 0 and (is_step or len(traces) == 1))
         for place, (trace, each) in enumerate(zip(traces, shown, strict=True))
     ]
     own = _plot(site, item, item.testbed, drawn_here)
     others = {
-        testbed: _on_testbed(now, traces[:_MOST_ON_OTHERS], testbed)
+        testbed: _on_testbed(now, drawn_here[:_MOST_ON_OTHERS], testbed)
         for testbed in site.store.tiles.testbeds()
         if testbed != item.testbed
     }
@@ -114,24 +117,28 @@ def item_plots(
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _PlotTrace:
     """A trace in a plot."""
 
     trace: StoredTrace
     mean: float | None
-    """Its mean before the change; None: the mean of the last values before it."""
+    """Its mean before the change; None: the median of the last values before it is used."""
     is_largest: bool = False
 
 
-def _on_testbed(now: Traces, traces: Sequence[StoredTrace], testbed: str) -> list[_Drawn]:
+def _on_testbed(now: Traces, drawn: Sequence[_PlotTrace], testbed: str) -> list[_PlotTrace]:
     """Return the same traces of another testbed, without those that it does not have."""
-    keys = (trace.key.as_dict() for trace in traces)
-    same = [now.of_key(TraceKey.of(**key | {_TESTBED: testbed})) if _TESTBED in key else None for key in keys]
-    return [_Drawn(trace, None, place == 0) for place, trace in enumerate(same) if trace]
+    same: list[_PlotTrace] = []
+    for each in drawn:
+        key = each.trace.key.as_dict()
+        there = now.of_key(TraceKey.of(**key | {_TESTBED: testbed})) if _TESTBED in key else None
+        if there:
+            same.append(_PlotTrace(there, None, each.is_largest))
+    return same
 
 
 def _plot(
-    site: AppContext, item: Item, testbed: str, traces: Sequence[_Drawn], related: int | None = None
+    site: AppContext, item: Item, testbed: str, traces: Sequence[_PlotTrace], related: int | None = None
 ) -> ItemPlot | None:
     """Return the plot of traces on a testbed; None if they have no values around the change."""
     axis = site.store.tiles.axis(testbed)
@@ -169,7 +176,7 @@ def _plot(
             for place, column in enumerate(window.columns)
         ],
         lines=[
-            PlotLine(name=_name(each), values=[finite(value) for value in row])
+            TraceLine(name=_name(each), values=[finite(value) for value in row])
             for each, row in zip(shown, relative, strict=True)
         ]
         if len(shown) <= MOST_LINES
@@ -177,7 +184,7 @@ def _plot(
     )
 
 
-def _name(drawn: _Drawn) -> str:
+def _name(drawn: _PlotTrace) -> str:
     return plain(name_of(drawn.trace.key))
 
 
@@ -185,24 +192,23 @@ def relative_to_means(values: Samples, means: Sequence[float | None], before: in
     """Return the differences of traces from their means before the change, relative to these.
 
     :param values: shape (traces, columns), NaN if missing.
-    :param means: of the traces; None: the mean of the last values before the change.
+    :param means: of the traces; None: the median of the last values before it is used.
     :param before: number of columns before the change.
     :returns: the same shape; NaN for traces without a mean, or with the mean 0.
     """
     known = np.array([np.nan if mean is None else mean for mean in means], dtype=np.float64)
-    usual = np.where(np.isfinite(known), known, _row_means(values[:, max(before - NEAR, 0) : before]))[
-        :, np.newaxis
-    ]
+    near = _row_medians(values[:, max(before - NEAR, 0) : before])
+    usual = np.where(np.isfinite(known), known, near)[:, np.newaxis]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         relative: Samples = (values - usual) / np.abs(usual)
     return np.where(np.isfinite(relative), relative, np.nan)
 
 
-def _row_means(values: Samples) -> Samples:
-    present = np.isfinite(values)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        means: Samples = np.where(present, values, 0.0).sum(axis=1) / present.sum(axis=1)
-    return means
+def _row_medians(values: Samples) -> Samples:
+    found = np.full(len(values), np.nan)
+    present = np.isfinite(values).any(axis=1)
+    found[present] = np.nanmedian(values[present], axis=1)
+    return found
 
 
 def _quartiles(relative: Samples) -> Samples:
@@ -215,8 +221,7 @@ def _quartiles(relative: Samples) -> Samples:
 
 def _median_change(relative: Samples, before: int, changed: int) -> float | None:
     """Return the median of the changes of traces; None without values on both sides."""
-    steps = _row_means(relative[:, changed : changed + NEAR]) - _row_means(
-        relative[:, max(before - NEAR, 0) : before]
-    )
+    old, new = relative[:, max(before - NEAR, 0) : before], relative[:, changed : changed + NEAR]
+    steps = _row_medians(new) - _row_medians(old)
     present = steps[np.isfinite(steps)]
     return float(np.median(present)) if len(present) else None

@@ -187,7 +187,7 @@ class PlotPoint(BaseModel):
     high: float | None
 
 
-class PlotLine(BaseModel):
+class TraceLine(BaseModel):
     """A trace in a plot."""
 
     name: str
@@ -202,17 +202,17 @@ class ItemPlot(BaseModel):
     item: int | None
     """The item of this testbed about the same commits; null: nothing was found."""
     largest: str
-    """Display name of the trace with the largest change; empty: this testbed does not have it."""
+    """Display name of the trace with the largest change; empty: this testbed does not have it, or none is."""
     traces: int
     """Number of traces that have a mean before the change."""
     change: float | None
-    """Median of their changes, of up to 10 commits on each side; null: not measured on both sides."""
+    """Median of their changes, of up to 5 commits on each side; null: not measured on both sides."""
     last_good: int
     """Position among the points."""
     first_changed: int
     """Position among the points; their number: no changed commit was measured."""
     points: list[PlotPoint]
-    lines: list[PlotLine]
+    lines: list[TraceLine]
     """All traces; empty if there are too many, and the quartiles are drawn instead."""
 
 

@@ -29,7 +29,7 @@ from perftrend.dashboard.triage.models import (
     TriagePage,
     Undo,
 )
-from perftrend.dashboard.triage.plot_drawing import common_range, draw
+from perftrend.dashboard.triage.plot_geometry import common_range, draw
 from perftrend.dashboard.triage.snooze import FORMS, NEXT_RUN, parse_snooze
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
 from perftrend.store.activity import BulkEditResult

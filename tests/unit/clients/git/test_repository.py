@@ -52,6 +52,26 @@ def test_subject_may_hold_everything_but_the_end_of_a_line(history: History) -> 
     assert subject == Repository.at(history.folder).commit(made).subject
 
 
+def test_newest_commits_are_read_without_waiting(history: History) -> None:
+    made = [history.commit(f"Number {number}", {"file": f"{number}"}) for number in range(4)]
+    repository = Repository.local(history.folder, timeout_s=60)
+
+    assert made[:0:-1] == [commit.hash for commit in repository.newest(made[0], made[3], limit=9)]
+    assert made[3:1:-1] == [commit.hash for commit in repository.newest(made[0], made[3], limit=2)]
+    assert () == repository.newest(made[3], made[0], limit=9)
+    with pytest.raises(ServiceError):
+        repository.newest("1" * 40, made[3], limit=9)
+    with pytest.raises(UsageError):
+        repository.newest("main", made[3], limit=9)
+
+
+def test_local_repository_does_not_take_longer_than_it_may(history: History) -> None:
+    first, second, _ = three(history)
+
+    with pytest.raises(ServiceError, match="took longer than 0 s"):
+        Repository.local(history.folder, timeout_s=0.0).newest(first, second, limit=9)
+
+
 def test_history_is_what_the_newer_has_and_the_older_has_not_oldest_first(history: History) -> None:
     first, second, third = three(history)
     repository = Repository.at(history.folder)

@@ -281,6 +281,22 @@ def test_many_traces_are_drawn_as_quartiles(nights: Nights, client: TestClient) 
     assert 'class="line"' not in page
 
 
+def test_values_that_end_have_no_largest_change(nights: Nights, client: TestClient) -> None:
+    nights.factors = lambda test, night: None if test in "ab" and night >= 34 else 1.0
+    nights.measure(10)
+    nights.store.alerts.add(Rules("gaps", "", silent_runs=3), user="ann")
+    nights.evaluate()
+    item = next(each for each in listed(client) if each["kind"] == "silence")
+
+    plot = client.get(f"/triage/{item['id']}", headers=JSON).json()["plot"]
+
+    assert (2, "", None) == (plot["traces"], plot["largest"], plot["change"])
+    assert [True, False] == [
+        plot["points"][plot[name]]["median"] is not None for name in ("last_good", "first_changed")
+    ]
+    assert "range in which the values end" in client.get(f"/triage/{item['id']}").text
+
+
 def test_other_testbeds_show_the_same_traces(found: Nights, client: TestClient) -> None:
     (item,) = listed(client)
     later = timedelta(hours=5)

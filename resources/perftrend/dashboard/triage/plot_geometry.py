@@ -1,4 +1,4 @@
-"""Drawing of the plots of an item as SVG, without JavaScript and without styles of its own.
+"""Geometry of the plots of an item, for SVG without JavaScript and without styles of its own.
 
 Horizontal coordinates go from 0 to 1000, which the browser stretches to the available width. Vertical ones
 are pixels. Text is outside of the stretched part.
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from perftrend.dashboard.formats import percent
-from perftrend.dashboard.triage.models import ItemPlot
+from perftrend.dashboard.triage.models import ItemPlot, PlotPoint
 from perftrend.scale import Scale, ticks
 
 WIDTH = 1000
 HEIGHT, SMALL_HEIGHT = 220, 90
-_TICKS, _FEW_TICKS = 8, 4
+_TICKS, _FEW_TICKS = 9, 5
 _PADDING = 0.06
 _LEAST_RANGE = 0.002
 _MIDDLE = (40.0, 60.0)
@@ -180,11 +180,13 @@ def _labels(plot: ItemPlot, middle: float, *, is_small: bool) -> tuple[PlotLabel
 
 def _columns(plot: ItemPlot, step: float) -> tuple[PlotColumn, ...]:
     return tuple(
-        PlotColumn(
-            round(place * step, 1),
-            round(step, 1),
-            f"{point.commit[:_HASH] or 'commit not known'}, {point.started:%Y-%m-%d %H:%M} UTC: "
-            f"{percent(point.largest)}" + (f", median {percent(point.median)}" if plot.traces > 1 else ""),
-        )
+        PlotColumn(round(place * step, 1), round(step, 1), _describe(plot, point))
         for place, point in enumerate(plot.points)
     )
+
+
+def _describe(plot: ItemPlot, point: PlotPoint) -> str:
+    values = [percent(point.largest)] if plot.largest else []
+    values += [f"median {percent(point.median)}"] if plot.traces > 1 else []
+    commit = point.commit[:_HASH] or "commit not known"
+    return f"{commit}, {point.started:%Y-%m-%d %H:%M} UTC: {', '.join(values)}"
