@@ -170,6 +170,57 @@ def test_several_items_are_closed_together(browser: Browser, triaging: Dashboard
         expect(statuses(page)).to_have_text(["new"] * number)
 
 
+def test_items_are_snoozed_and_assigned_by_keys(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR) as page:
+        page.keyboard.press("j")
+        page.keyboard.press("s")
+        page.keyboard.press("Enter")
+        expect(statuses(page).first).to_have_text("snoozed")
+        expect(page.locator("tr.item [data-snooze]").first).to_contain_text(f"/{NIGHTS + 1}")
+        expect(page.locator("[data-count=snoozed]")).to_have_text("1")
+        page.keyboard.press("s")
+        page.keyboard.type("7 days")
+        page.keyboard.press("Enter")
+        expect(page.locator("tr.item [data-snooze]").nth(1)).to_contain_text("until 20")
+        page.keyboard.press("a")
+        page.keyboard.press("Enter")
+        expect(page.locator("tr.item [data-owner]").nth(2)).to_have_text(EDITOR)
+        save_picture(page, "triage-snoozed")
+        page.keyboard.press("u")
+        expect(page.locator("tr.item [data-owner]").nth(2)).to_have_text("vpp-team")
+        page.keyboard.press("u")
+        expect(statuses(page).nth(1)).to_have_text("new")
+        page.keyboard.press("u")
+        expect(statuses(page).first).to_have_text("new")
+        expect(page.locator("tr.item [data-snooze]").first).to_be_empty()
+
+
+def test_wrong_until_is_shown_on_the_page(browser: Browser, triaging: Dashboard) -> None:
+    # The browser's own console complains of a 400.
+    with context_of(browser, triaging, user=EDITOR) as context:
+        page = context.new_page()
+        page.goto("/triage")
+        page.keyboard.press("j")
+        page.keyboard.press("s")
+        page.keyboard.type("never")
+        with page.expect_response(lambda answer: answer.status == 400):
+            page.keyboard.press("Enter")
+        expect(page.locator("[data-problem]")).to_contain_text("next run")
+        expect(page.get_by_label("Until")).to_have_value("never")
+
+
+def test_items_are_snoozed_without_scripts(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage", user=EDITOR, java_script_enabled=False) as page:
+        number = page.locator("tr.item").count()
+        page.locator("tr.item input[type=checkbox]").first.check()
+        page.get_by_role("button", name="Snooze").click()
+        expect(page.locator("tr.item")).to_have_count(number - 1)
+        page.get_by_role("link", name="Snoozed 1").click()
+        expect(page.locator("tr.item [data-snooze]")).to_contain_text(f"/{NIGHTS + 1}")
+        page.get_by_role("link", name="My items").click()
+        expect(page.get_by_role("link", name="Open")).to_have_attribute("aria-current", "page")
+
+
 def test_help_tells_the_keys(browser: Browser, triaging: Dashboard) -> None:
     with opened(browser, triaging, "/triage", user=EDITOR) as page:
         page.keyboard.press("?")

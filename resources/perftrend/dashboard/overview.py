@@ -26,7 +26,7 @@ from perftrend.dashboard.queue import TestbedQueue, testbed_queues
 from perftrend.dashboard.runs import RunEntry, run_entries
 from perftrend.dashboard.triage.models import ItemView
 from perftrend.dashboard.triage.views import item_views, name_of_trace, sparklines
-from perftrend.store.alerts import Item, ItemSelection
+from perftrend.store.alerts import OPEN, Item, ItemSelection
 from perftrend.store.run_verdicts import JudgedRun
 
 router = APIRouter()
@@ -86,6 +86,8 @@ class Overview(BaseModel):
     """New regressions and progressions, at most 10."""
     new_items: int
     """Number of all of them."""
+    my_items: int
+    """Number of open items of the user."""
     missing: list[ItemView]
     """New items about missing runs and values, at most 10."""
     new_missing: int
@@ -98,7 +100,7 @@ class Overview(BaseModel):
 
 
 @router.get("/", response_model=Overview)
-def overview(request: Request, site: Context, _: Viewer) -> Response:
+def overview(request: Request, site: Context, user: Viewer) -> Response:
     """Return what is new this morning; an address of Explore from earlier versions is redirected."""
     if any(name != _FORMAT for name in request.query_params):
         return RedirectResponse(f"{EXPLORE}?{request.url.query}", 308)
@@ -117,6 +119,7 @@ def overview(request: Request, site: Context, _: Viewer) -> Response:
         testbeds=sorted(testbeds, key=_urgency),
         items=item_views(site, changes),
         new_items=new_items,
+        my_items=site.store.alerts.items.count(ItemSelection(statuses=OPEN, owner=user.name)),
         missing=item_views(site, missing),
         new_missing=new_missing,
         declines=declines,

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0014"
+HEAD = "0015"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -537,6 +537,14 @@ items = Table(
     Column("version", Integer, nullable=False),
     Column("former_status", String(16), nullable=False),
     Column("former_message", Text, nullable=False),
+    # Of a snoozed item: the moment, or the job and the build, at which it is new again.
+    Column("snoozed_until", Moment),
+    Column("snoozed_job", String(255)),
+    Column("snoozed_build", Integer),
+    Column("former_owner", String(255), nullable=False, server_default=""),
+    Column("former_snoozed_until", Moment),
+    Column("former_snoozed_job", String(255)),
+    Column("former_snoozed_build", Integer),
     Index("ix_items_status", "status", "kind", "first_changed"),
     Index("ix_items_testbed", "testbed"),
     sqlite_autoincrement=True,

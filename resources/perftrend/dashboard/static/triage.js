@@ -1,5 +1,5 @@
 /** Triage without leaving the page, and by keys. Without this script the forms do the same. */
-import { announce, sendJson } from "./base.js";
+import { announce, sendJson, shownMoment } from "./base.js";
 
 const rows = [...document.querySelectorAll("tr.item")];
 const bulk = document.querySelector("#bulk");
@@ -8,17 +8,29 @@ const mayEdit = boxes.length > 0;
 const undoForm = document.querySelector("[data-undo]");
 const problem = document.querySelector("[data-problem]");
 const help = document.querySelector("#help");
-const message = bulk?.elements.message;
-const WORDS = { ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "marked as new" };
+const { message, owner, until } = bulk?.elements ?? {};
+const WORDS = {
+  ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "marked as new", assign: "assigned", snooze: "snoozed",
+};
+/** The fields of the edits that have one: the edit is made by Enter in it, or by its button. */
+const FIELDS = { bug: message, assign: owner, snooze: until };
 
 /** The edits made on this page, the newest last: lists of rows, for undo. */
 const done = [];
-/** The rows that the message being written is for; null: none. */
-let messageRows = null;
+/** The rows that the field being written is for; null: none. */
+let fieldRows = null;
 
 function count(status, by) {
-  const place = document.querySelector(`[data-count="${status}"]`);
-  if (place) place.textContent = Number(place.textContent) + by;
+  const open = ["new", "bug"].includes(status) ? ["open"] : [];
+  for (const name of [status, ...open]) {
+    const place = document.querySelector(`[data-count="${name}"]`);
+    if (place) place.textContent = Number(place.textContent) + by;
+  }
+}
+
+function snoozedUntil({ snooze }) {
+  if (!snooze) return "";
+  return `until ${snooze.until ? shownMoment(new Date(snooze.until)) : `${snooze.job}/${snooze.build}`}`;
 }
 
 /** Show an item as it is now. */
@@ -31,6 +43,8 @@ function show(item) {
   status.textContent = item.status;
   status.className = `status ${item.status}`;
   row.querySelector("[data-reason]").textContent = item.reason || item.message;
+  row.querySelector("[data-snooze]").textContent = snoozedUntil(item);
+  row.querySelector("[data-owner]").textContent = item.owner || "–";
   row.dataset.version = item.version;
   row.querySelector("input[type=checkbox]").value = item.version;
 }
@@ -75,10 +89,20 @@ function showChosen() {
   bulk.querySelector("[data-chosen]").textContent = chosen().length || "Selected";
 }
 
-/** Triage items. If another user was faster, show the current state and change nothing. */
-async function triage(wanted, status, text) {
+/** The address and the body of an edit, without the items: of a status, or one that has a field. */
+function request(name) {
+  const text = message.value.trim();
+  const said = text ? { message: text } : {};
+  if (name === "assign") return ["/triage/assign", { owner: owner.value }];
+  if (name === "snooze") return ["/triage/snooze", { until: until.value, ...said }];
+  return ["/triage", { status: name, ...said }];
+}
+
+/** Edit items. If another user was faster, show the current state and change nothing. */
+async function edit(wanted, name) {
   if (!wanted.length) return showProblem("Select an item first.");
-  const items = await send("/triage", { items: versions(wanted), status, ...(text ? { message: text } : {}) });
+  const [url, body] = request(name);
+  const items = await send(url, { items: versions(wanted), ...body });
   if (!items) return undefined;
   items.forEach(show);
   done.push(wanted);
@@ -86,8 +110,8 @@ async function triage(wanted, status, text) {
     row.classList.add("just-edited");
     choose(row, false);
   });
-  message.value = "";
-  const what = `${items.length} item${items.length === 1 ? "" : "s"} ${WORDS[status]}.`;
+  message.value = until.value = "";
+  const what = `${items.length} item${items.length === 1 ? "" : "s"} ${WORDS[name]}.`;
   offerUndo(what);
   announce(what);
   const next = rows[rows.indexOf(wanted.at(-1)) + 1];
@@ -123,6 +147,14 @@ function about() {
   return several.length ? several : [focused()].filter(Boolean);
 }
 
+/** Let the user write the field of an edit. */
+function write(name) {
+  fieldRows = about();
+  if (!fieldRows.length) return showProblem("Select an item first.");
+  FIELDS[name].focus();
+  return FIELDS[name].select();
+}
+
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
@@ -131,25 +163,24 @@ const KEYS = {
 };
 const EDITING_KEYS = {
   x: () => focused() && choose(focused(), !focused().querySelector("input").checked),
-  i: () => triage(about(), "ignored"),
-  c: () => triage(about(), "closed"),
-  b: () => {
-    messageRows = about();
-    if (messageRows.length) message.focus();
-    else showProblem("Select an item first.");
-  },
+  i: () => edit(about(), "ignored"),
+  c: () => edit(about(), "closed"),
+  b: () => write("bug"),
+  s: () => write("snooze"),
+  a: () => write("assign"),
   u: undo,
 };
 
 document.addEventListener("keydown", (event) => {
   if (help?.open || event.ctrlKey || event.metaKey || event.altKey) return;
   const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
-  if (event.target === message) {
-    if (event.key === "Escape") messageRows?.[0]?.focus();
+  const written = mayEdit && Object.keys(FIELDS).find((name) => event.target === FIELDS[name]);
+  if (written) {
+    if (event.key === "Escape") fieldRows?.[0]?.focus();
     if (event.key === "Enter") {
       event.preventDefault();
-      triage(messageRows?.length ? messageRows : about(), "bug", message.value.trim());
-      messageRows = null;
+      edit(fieldRows?.length ? fieldRows : about(), written);
+      fieldRows = null;
     }
     return;
   }
@@ -164,9 +195,9 @@ document.querySelector("[data-help]")?.addEventListener("click", () => help.show
 if (mayEdit) {
   bulk.addEventListener("submit", (event) => {
     event.preventDefault();
-    const status = event.submitter?.value;
-    if (status) triage(messageRows?.length ? messageRows : chosen(), status, message.value.trim());
-    messageRows = null;
+    const name = event.submitter?.dataset.edit ?? event.submitter?.value;
+    if (name) edit(fieldRows?.length ? fieldRows : chosen(), name);
+    fieldRows = null;
   });
   bulk.addEventListener("change", (event) => {
     if (event.target.matches("input[type=checkbox]")) choose(event.target.closest("tr"), event.target.checked);

@@ -17,18 +17,29 @@ MOST_AT_ONCE = 500
 """Maximum number of items in one edit."""
 _BOX = "item."
 
-Status = Literal["new", "ignored", "bug", "closed"]
+
+def _owners(text: str) -> str:
+    """Return owners, separated as those of several alerts are."""
+    return ", ".join(filter(None, (each.strip() for each in text.split(","))))
+
+
+Status = Literal["new", "ignored", "bug", "snoozed", "closed"]
+EditStatus = Literal["new", "ignored", "bug", "closed"]
 KindName = Literal["regression", "progression", "silence", "stopped"]
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field(max_length=1000)]
+Owner = Annotated[str, AfterValidator(plain), AfterValidator(_owners), Field(max_length=255)]
+Versions = Annotated[dict[Number, Number], Field(min_length=1, max_length=MOST_AT_ONCE)]
+Back = Annotated[str, Field(max_length=16_000)]
 
 
 class ItemFilter(BaseModel):
     """Filter of the items on the page."""
 
-    status: Literal["new", "ignored", "bug", "closed", "all"] = "new"
+    status: Literal["new", "bug", "open", "snoozed", "ignored", "closed", "all"] = "new"
+    """``open``: new items and bugs."""
     owner: Annotated[str, AfterValidator(plain), Field(max_length=255)] = ""
-    """Empty: any."""
+    """One of the owners; empty: any."""
     testbed: Annotated[str, AfterValidator(plain), Field(max_length=255)] = ""
     """Empty: any."""
     query: Annotated[str, Field(max_length=4000)] = ""
@@ -60,6 +71,14 @@ class RangeView(BaseModel):
         )
 
 
+class SnoozeView(BaseModel):
+    """When a snoozed item is new again: at a moment or with a run, the other one is null."""
+
+    until: datetime | None
+    job: str | None
+    build: int | None
+
+
 class ItemView(BaseModel):
     """Findings that one commit may explain."""
 
@@ -68,6 +87,8 @@ class ItemView(BaseModel):
     kind: KindName
     range: RangeView
     status: Status
+    snooze: SnoozeView | None
+    """When it is new again; null: it is not snoozed."""
     reason: str
     """Why it was closed automatically; empty if it was not."""
     message: str
@@ -95,7 +116,14 @@ class ItemView(BaseModel):
             "opened", "changed", "changed_by", "version",
         )  # fmt: skip
         values = {name: getattr(item, name) for name in names}
-        return cls(id=item.identity, range=RangeView.of(item.span), largest=largest, **values)
+        snooze = item.triage.snooze
+        return cls(
+            id=item.identity,
+            range=RangeView.of(item.span),
+            largest=largest,
+            snooze=SnoozeView(until=snooze.until, job=snooze.job, build=snooze.build) if snooze else None,
+            **values,
+        )
 
 
 class TriagePage(BaseModel):
@@ -274,18 +302,15 @@ class ItemDetail(BaseModel):
     messages: list[SentView]
 
 
-class ItemEdits(BaseModel):
-    """Edit of items."""
+class ItemVersions(BaseModel):
+    """Items that are edited."""
 
     # A form also contains its CSRF token.
     model_config = ConfigDict(extra="ignore")
 
-    items: Annotated[dict[Number, Number], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    items: Versions
     """The version of each item that the edit is based on."""
-    status: Status
-    message: Message | None = None
-    """None, or an empty field of a form: the messages of the items do not change."""
-    back: Annotated[str, Field(max_length=16_000)] = ""
+    back: Back = ""
     """URL that a form returns to, without ``/triage``."""
 
     @model_validator(mode="before")
@@ -295,18 +320,31 @@ class ItemEdits(BaseModel):
         return _collect_boxes(given)
 
 
-class Undo(BaseModel):
+class ItemEdits(ItemVersions):
+    """Edit of the status of items."""
+
+    status: EditStatus
+    message: Message | None = None
+    """None, or an empty field of a form: the messages of the items do not change."""
+
+
+class SnoozeEdit(ItemVersions):
+    """Items that are hidden until a date or a run."""
+
+    until: Annotated[str, Field(max_length=100)] = ""
+    """``next run`` or empty, ``7 days``, ``2026-12-01``, or ``build 61``."""
+    message: Message | None = None
+
+
+class OwnerEdit(ItemVersions):
+    """Items that get another owner."""
+
+    owner: Owner = ""
+    """Empty: nobody."""
+
+
+class Undo(ItemVersions):
     """Items whose last edit is undone."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    items: Annotated[dict[Number, Number], Field(min_length=1, max_length=MOST_AT_ONCE)]
-    back: Annotated[str, Field(max_length=16_000)] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
-        return _collect_boxes(given)
 
 
 class EditedItems(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Annotated, Any
@@ -22,13 +22,16 @@ from perftrend.dashboard.triage.models import (
     ItemDetail,
     ItemEdits,
     ItemFilter,
+    OwnerEdit,
+    SnoozeEdit,
     TriagePage,
     Undo,
 )
 from perftrend.dashboard.triage.plot_drawing import common_range, draw
+from perftrend.dashboard.triage.snooze import FORMS, NEXT_RUN, parse_snooze
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
 from perftrend.store.activity import BulkEditResult
-from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
+from perftrend.store.alerts import OPEN, SNOOZED, STATUSES, Item, ItemSelection, TriageEdit
 from perftrend.store.alerts.outbox import MOST_ATTEMPTS
 
 router = APIRouter()
@@ -42,6 +45,8 @@ _CONFLICT: dict[int | str, dict[str, Any]] = {
 Identity = Annotated[int, Path(ge=1, le=LARGEST_NUMBER, description="id of an item")]
 Column = Annotated[int | None, Query(ge=0, lt=10**9, description="column of the point to select")]
 TheEdits = Annotated[ItemEdits, Depends(parse_body(ItemEdits))]
+TheSnooze = Annotated[SnoozeEdit, Depends(parse_body(SnoozeEdit))]
+TheOwner = Annotated[OwnerEdit, Depends(parse_body(OwnerEdit))]
 TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 
 
@@ -51,7 +56,7 @@ def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[Item
     """Return the items that match a filter."""
     items = site.store.alerts.items
     chosen = ItemSelection(
-        statuses=() if wanted.status == "all" else (wanted.status,),
+        statuses=_statuses(wanted),
         testbed=wanted.testbed,
         owner=wanted.owner,
         traces=hashes(site, wanted.query),
@@ -80,6 +85,7 @@ def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[Item
         testbeds=site.store.tiles.testbeds(),
         owners=items.owners(),
         has_alerts=bool(site.store.alerts.all()),
+        until=(NEXT_RUN, FORMS),
         link=_link_of(wanted),
         age=_age_at(datetime.now(UTC)),
     )
@@ -95,12 +101,49 @@ def edit_items(request: Request, site: Context, user: TestbedEditor, body: TheEd
     return _answer(request, site, outcome, body.back, wanted)
 
 
+@router.post(
+    "/triage/snooze", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(SnoozeEdit)
+)
+def snooze(request: Request, site: Context, user: TestbedEditor, body: TheSnooze) -> Response:
+    """Hide items until a date or a run, after which they are new again."""
+    _check_editor(site, user, body.items)
+    items, now = site.store.alerts.items, datetime.now(UTC)
+    testbed_of = {item.identity: item.testbed for item in items.of(body.items)}
+    until = {each: parse_snooze(site, each, body.until, now) for each in sorted({*testbed_of.values()})}
+    edits = [
+        # Items that do not exist are reported by the edit itself.
+        TriageEdit(item, version, SNOOZED, body.message, snooze=until.get(testbed_of.get(item, "")))
+        for item, version in body.items.items()
+    ]
+    outcome = items.triage(edits, user=user.name)
+    wanted = {"until": body.until} | ({} if body.message is None else {"message": body.message})
+    return _answer(request, site, outcome, body.back, wanted)
+
+
+@router.post(
+    "/triage/assign", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(OwnerEdit)
+)
+def assign(request: Request, site: Context, user: TestbedEditor, body: TheOwner) -> Response:
+    """Set the owner of items."""
+    _check_editor(site, user, body.items)
+    edits = [TriageEdit(item, version, owner=body.owner) for item, version in body.items.items()]
+    outcome = site.store.alerts.items.triage(edits, user=user.name)
+    return _answer(request, site, outcome, body.back, {"owner": body.owner})
+
+
 @router.post("/triage/undo", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(Undo))
 def undo(request: Request, site: Context, user: TestbedEditor, body: TheUndo) -> Response:
     """Undo the last edit of items."""
     _check_editor(site, user, body.items)
     outcome = site.store.alerts.items.undo(body.items, user=user.name)
     return _answer(request, site, outcome, body.back, {})
+
+
+@router.get("/triage/mine", status_code=303, response_class=RedirectResponse)
+def mine(user: Viewer) -> RedirectResponse:
+    """Redirect to the open items of the user."""
+    # The page itself is the same for all users, and cached.
+    return RedirectResponse(of_owner(user.name), 303)
 
 
 @router.get("/triage/{identity}", response_model=ItemDetail)
@@ -118,6 +161,8 @@ def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Re
         title=f"Item {identity}",
         may_edit=user.may_edit(item.testbed),
         drawings={plot.testbed: draw(plot, low, high, is_small=plot is not model.plot) for plot in plots},
+        owners=site.store.alerts.items.owners(),
+        until=(NEXT_RUN, FORMS),
     )
 
 
@@ -169,12 +214,16 @@ def _answer(
         status=409,
         back=_back(back),
         shown=model.items,
+        action=request.url.path,
     )
 
 
 def _describe_edit(item: Item) -> str:
     user = item.changed_by or "an evaluation"
-    return f"{user} set item {item.identity} to {item.status} at {item.changed:%Y-%m-%d %H:%M:%S} UTC"
+    when = f"{item.changed:%Y-%m-%d %H:%M:%S} UTC"
+    if item.status == item.former.status and item.owner != item.former.owner:
+        return f"{user} assigned item {item.identity} to {item.owner or 'nobody'} at {when}"
+    return f"{user} set item {item.identity} to {item.status} at {when}"
 
 
 def _back(text: str, changed: str = "") -> str:
@@ -186,6 +235,17 @@ def _back(text: str, changed: str = "") -> str:
     fields = [(name, value) for name, value in fields if name != "done"]
     fields += [("done", changed)] if changed else []
     return f"/triage?{urlencode(fields)}" if fields else "/triage"
+
+
+def _statuses(wanted: ItemFilter) -> Sequence[str]:
+    if wanted.status == "open":
+        return OPEN
+    return () if wanted.status == "all" else (wanted.status,)
+
+
+def of_owner(owner: str) -> str:
+    """Return the address of the open items of an owner."""
+    return f"/triage?{urlencode({'status': 'open', 'owner': owner})}"
 
 
 def _undo(text: str) -> dict[int, int]:

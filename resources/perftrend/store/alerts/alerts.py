@@ -138,6 +138,13 @@ class Alerts:
             found = connection.execute(query.where(runs.c.testbed == testbed).group_by(*_JOB))
             return {_job_of(row.job, row.experiment): row.finished for row in found}
 
+    def newest_build(self, testbed: str) -> tuple[str, int] | None:
+        """Return the job and the build of the newest nightly run on a testbed; None if there is none."""
+        query = sa.select(runs.c.job, runs.c.build).where(runs.c.testbed == testbed, runs.c.experiment == "")
+        with read_transaction(self._engine) as connection:
+            row = connection.execute(query.order_by(runs.c.started.desc()).limit(1)).first()
+        return None if row is None else (row.job, row.build)
+
     def all(self) -> list[Alert]:
         """Return all alerts, sorted by name."""
         with read_transaction(self._engine) as connection:

@@ -16,7 +16,14 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
-from perftrend.store.alerts.items import FINDING, Span, StoredFinding, finding_of, subject_of
+from perftrend.store.alerts.items import (
+    FINDING,
+    ITEM_STATUS,
+    Span,
+    StoredFinding,
+    finding_of,
+    subject_of,
+)
 from perftrend.store.connection import savepoint
 from perftrend.store.schema import alerts, evaluations, findings, item_alerts, items, outbox
 from perftrend.text import format_count
@@ -46,6 +53,7 @@ class Night:
             **asdict(span), "testbed": self.testbed, "kind": kind, "status": "new", "reason": "",
             "message": "", "owner": owner, "traces": 0, "trace": "", "opened": now, "changed": now,
             "changed_by": "", "version": 1, "former_status": "new", "former_message": "",
+            "former_owner": owner,
         }  # fmt: skip
         key = self.connection.execute(sa.insert(items), row).inserted_primary_key
         item = int(key[0]) if key else 0
@@ -107,7 +115,9 @@ class Night:
         change = sa.update(items).where(items.c.id == item, items.c.status != "closed")
         columns = {
             "status": "closed", "reason": reason, "former_status": items.c.status,
-            "former_message": items.c.message, "changed": now, "changed_by": "",
+            "former_message": items.c.message, "former_owner": items.c.owner,
+            "former_snoozed_until": items.c.snoozed_until, "former_snoozed_job": items.c.snoozed_job,
+            "former_snoozed_build": items.c.snoozed_build, "changed": now, "changed_by": "",
             "version": items.c.version + 1,
         }  # fmt: skip
         if self.connection.execute(change.values(columns)).rowcount == 0:
@@ -119,8 +129,10 @@ class Night:
         """Restore the status of an item that an evaluation closed, and return whether it was restored."""
         is_closed = (items.c.id == item) & (items.c.status == "closed") & (items.c.reason != "")
         columns = {
-            "status": items.c.former_status, "reason": "", "former_status": "closed", "changed": now,
-            "changed_by": "", "version": items.c.version + 1,
+            "status": items.c.former_status, "reason": "", "former_status": "closed",
+            "snoozed_until": items.c.former_snoozed_until, "snoozed_job": items.c.former_snoozed_job,
+            "snoozed_build": items.c.former_snoozed_build, "changed": now, "changed_by": "",
+            "version": items.c.version + 1,
         }  # fmt: skip
         if self.connection.execute(sa.update(items).where(is_closed).values(columns)).rowcount == 0:
             return False
@@ -129,7 +141,7 @@ class Night:
 
     def status(self, item: int) -> str:
         """Return the status of an item."""
-        found = self.connection.execute(sa.select(items.c.status).where(items.c.id == item)).scalar_one()
+        found = self.connection.execute(sa.select(ITEM_STATUS).where(items.c.id == item)).scalar_one()
         return str(found)
 
     def link(self, item: int, alert: int) -> bool:

@@ -131,6 +131,12 @@ WRITES: dict[str, Callable[[World, Store, str], Request]] = {
     "/runs/invalidate": lambda _w, s, on: ("/runs/invalidate", {**run_of(on, s), "reason": "a fan failed"}),
     "/runs/restore": lambda _w, s, on: ("/runs/restore", run_of(on, s)),
     "/triage": lambda w, _s, on: ("/triage", {"items": {str(w.items[on]): 1}, "status": "bug"}),
+    "/triage/snooze": lambda w, _s, on: (
+        "/triage/snooze", {"items": {str(w.items[on]): 1}, "until": "7 days"}
+    ),
+    "/triage/assign": lambda w, _s, on: (
+        "/triage/assign", {"items": {str(w.items[on]): 1}, "owner": "ann"}
+    ),
     "/triage/undo": lambda w, _s, on: ("/triage/undo", {"items": {str(w.items[on]): 1}}),
     "/alerts": lambda _w, _s, on: (
         "/alerts", {"name": "new", "query": f"testbed={on}" if on else "metric=ndr"}
