@@ -98,7 +98,12 @@ def make_new(dashboard: Dashboard) -> None:
     with Store.open(dashboard.store) as store:
         items = store.alerts.items.select(ItemSelection(), limit=100)[0]
         store.alerts.items.triage(
-            [TriageEdit(item.identity, item.version, "new", "") for item in items], user="x"
+            [
+                TriageEdit(item.identity, item.version, "new", "", "vpp-team")
+                for item in items
+                if item.merged_into is None
+            ],
+            user="x",
         )
 
 
@@ -430,3 +435,33 @@ def test_one_stale_item_among_many_keeps_all_as_they_were(crowded: Dashboard) ->
     fresh = {item["id"]: item["version"] for item in ann.sees()["items"]}
     assert 200 == ann.says(fresh, "closed", "done").status_code
     assert {"closed"} == {item["status"] for item in ann.sees()["items"]}
+
+
+def test_items_are_merged_and_separated_by_keys(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage?testbed=2n-clx", user=EDITOR) as page:
+        regressions = page.locator("tbody.regression tr.item")
+        for _ in range(2):
+            page.keyboard.press("j")
+            page.keyboard.press("x")
+        page.keyboard.press("m")
+        expect(page.locator("[data-undo-text]")).to_have_text("2 items merged.")
+        expect(regressions.locator("[data-status]")).to_have_text(["closed", "new"])
+        expect(regressions.locator("[data-traces]").nth(1)).to_have_text("18")
+        save_picture(page, "triage-merged")
+        page.keyboard.press("u")
+        expect(regressions.locator("[data-status]")).to_have_text(["new", "new"])
+        expect(regressions.locator("[data-traces]")).to_have_text(["9", "9"])
+
+
+def test_traces_are_split_off_without_scripts(browser: Browser, triaging: Dashboard) -> None:
+    with opened(browser, triaging, "/triage/1", user=EDITOR, java_script_enabled=False) as page:
+        page.get_by_label("Select 64b-1c-eth-l2bdbase-mrr").check()
+        save_picture(page, "triage-split")
+        page.get_by_role("button", name="Split the selected traces off").click()
+        expect(page.get_by_text("Split off from item 1.")).to_be_visible()
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.get_by_role("button", name="Merge again").click()
+        expect(page.locator("tbody tr")).to_have_count(9)
+        page.get_by_text("Merged into this item").get_by_role("link").click()
+        expect(page.get_by_role("button", name="Undo the merge")).to_be_visible()
+        save_picture(page, "triage-merged-item")

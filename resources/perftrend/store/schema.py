@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0015"
+HEAD = "0016"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -545,6 +545,10 @@ items = Table(
     Column("former_snoozed_until", Moment),
     Column("former_snoozed_job", String(255)),
     Column("former_snoozed_build", Integer),
+    # See perftrend.store.alerts.merges.
+    Column("merged_into", Integer),
+    Column("split_from", Integer),
+    Index("ix_items_merged_into", "merged_into"),
     Index("ix_items_status", "status", "kind", "first_changed"),
     Index("ix_items_testbed", "testbed"),
     sqlite_autoincrement=True,
@@ -569,6 +573,8 @@ findings = Table(
     Column("found", Moment, nullable=False),
     Column("seen", Moment, nullable=False),
     Column("gone", Moment),
+    # The item that it was found for, if that was merged into another.
+    Column("origin", Integer),
     Index("ix_findings_item", "item_id"),
     Index("ix_findings_trace", "trace"),
 )

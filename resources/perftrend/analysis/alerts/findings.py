@@ -17,7 +17,8 @@ order of their ends. The first remaining one opens a group, and every range that
 it. Only the ranges matter, so any order of the findings gives the same groups. A chain of overlaps is not a
 common reason: of three ranges of which only neighbours overlap, two make a group. An existing item takes part
 with its own range, and the findings in its group join it. If several items are in a group, they join the
-oldest.
+oldest. If users merged items, the item takes part with the range of each: what would have joined one of them
+joins the item.
 
 Source: the least number of points that pierce all intervals: Gavril, Algorithms for minimum coloring, maximum
 clique, minimum covering by cliques, and maximum independent set of a chordal graph, 1972.
@@ -157,6 +158,8 @@ class KnownFinding:
     range: SuspectRange
     gone: bool = False
     """Whether it was not found last time."""
+    origin: int | None = None
+    """The item that it was found for, if a user merged that into ``item``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,7 @@ def match_findings(
         for kind in FindingKind
         for group in group_findings(
             [finding for finding in fresh if finding.kind is kind],
-            {item: span for (of_kind, item), span in open_items.items() if of_kind is kind},
+            [(item, span) for of_kind, item, span in open_items if of_kind is kind],
         )
     ]
     return FindingMatches(again, tuple(sorted(each for each in gone if each in looked_at)), tuple(groups))
@@ -262,16 +265,16 @@ class FindingGroup:
 
 
 def group_findings(
-    findings: Iterable[Finding], open_items: Mapping[int, SuspectRange] | None = None
+    findings: Iterable[Finding], open_items: Iterable[tuple[int, SuspectRange]] = ()
 ) -> list[FindingGroup]:
     """Group findings by their ranges.
 
     :param findings: the findings of one testbed and one kind.
-    :param open_items: the ranges of the items that they may join, by identity.
+    :param open_items: the items that they may join, each with its range; a merged item has several.
     :returns: groups in the order of time, each with at least one finding.
     """
     spans: list[tuple[SuspectRange, Finding | int]] = [(finding.range, finding) for finding in findings]
-    spans += [(span, item) for item, span in (open_items or {}).items()]
+    spans += [(span, item) for item, span in open_items]
     spans.sort(key=lambda each: each[0].first_changed)
     together: list[list[Finding | int]] = []
     ends: list[MeasuredCommit] = []
@@ -323,15 +326,16 @@ def _group(together: Iterable[Finding | int]) -> FindingGroup:
 
 def _ranges(
     known: Iterable[KnownFinding], again: Mapping[int, Finding]
-) -> dict[tuple[FindingKind, int], SuspectRange]:
-    """Return the range of each open item, as found tonight."""
-    ranges: dict[tuple[FindingKind, int], list[SuspectRange]] = {}
+) -> list[tuple[FindingKind, int, SuspectRange]]:
+    """Return the range of each open item, as found tonight; of each part of one that users merged."""
+    ranges: dict[tuple[FindingKind, int, int | None], list[SuspectRange]] = {}
     for each in known:
+        part = (each.kind, each.item, each.origin)
         if each.identity in again:
-            ranges.setdefault((each.kind, each.item), []).append(again[each.identity].range)
+            ranges.setdefault(part, []).append(again[each.identity].range)
         elif not each.gone:
-            ranges.setdefault((each.kind, each.item), []).append(each.range)
-    return {item: common_range(spans) for item, spans in ranges.items()}
+            ranges.setdefault(part, []).append(each.range)
+    return [(kind, item, common_range(spans)) for (kind, item, _), spans in ranges.items()]
 
 
 def _distance(old: KnownFinding, new: Finding) -> timedelta:

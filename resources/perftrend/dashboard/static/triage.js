@@ -11,6 +11,7 @@ const help = document.querySelector("#help");
 const { message, owner, until } = bulk?.elements ?? {};
 const WORDS = {
   ignored: "ignored", bug: "marked as a bug", closed: "closed", new: "marked as new", assign: "assigned", snooze: "snoozed",
+  merge: "merged",
 };
 /** The fields of the edits that have one: the edit is made by Enter in it, or by its button. */
 const FIELDS = { bug: message, assign: owner, snooze: until };
@@ -44,6 +45,8 @@ function show(item) {
   status.className = `status ${item.status}`;
   row.querySelector("[data-reason]").textContent = item.reason || item.message;
   row.querySelector("[data-snooze]").textContent = snoozedUntil(item);
+  const traces = row.querySelector("[data-traces]");
+  if (traces) traces.textContent = item.traces;
   row.querySelector("[data-owner]").textContent = item.owner || "–";
   row.dataset.version = item.version;
   row.querySelector("input[type=checkbox]").value = item.version;
@@ -93,6 +96,7 @@ function showChosen() {
 function request(name) {
   const text = message.value.trim();
   const said = text ? { message: text } : {};
+  if (name === "merge") return ["/triage/merge", {}];
   if (name === "assign") return ["/triage/assign", { owner: owner.value }];
   if (name === "snooze") return ["/triage/snooze", { until: until.value, ...said }];
   return ["/triage", { status: name, ...said }];
@@ -168,6 +172,7 @@ const EDITING_KEYS = {
   b: () => write("bug"),
   s: () => write("snooze"),
   a: () => write("assign"),
+  m: () => edit(about(), "merge"),
   u: undo,
 };
 

@@ -206,6 +206,7 @@ def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult
             each.trace,
             range_of(each.span),
             each.gone is not None,
+            each.origin,
         )
         for each in night.known
     ]

@@ -16,6 +16,7 @@ LARGEST_NUMBER = 2**31 - 1
 MOST_AT_ONCE = 500
 """Maximum number of items in one edit."""
 _BOX = "item."
+_TRACE_BOX = "trace."
 
 
 def _owners(text: str) -> str:
@@ -107,13 +108,17 @@ class ItemView(BaseModel):
     """User; empty: an evaluation."""
     version: int
     """Required in an edit."""
+    merged_into: int | None
+    """The item that has its findings; null: it was not merged."""
+    split_from: int | None
+    """The item that its findings were split off from."""
 
     @classmethod
     def of(cls, item: Item, largest: str) -> ItemView:
         """Return the view of an item from the store."""
         names = (
             "testbed", "kind", "status", "reason", "message", "owner", "traces", "size", "low", "high",
-            "opened", "changed", "changed_by", "version",
+            "opened", "changed", "changed_by", "version", "merged_into", "split_from",
         )  # fmt: skip
         values = {name: getattr(item, name) for name in names}
         snooze = item.triage.snooze
@@ -278,6 +283,10 @@ class ItemDetail(BaseModel):
     """Null if there is nothing to draw."""
     other_plots: list[ItemPlot]
     """The same traces on other testbeds, at most 12; those with an item about the same commits first."""
+    merged: list[int]
+    """Items that were merged into it."""
+    split_from: ItemView | None
+    """The item that it was split off from, if both can be merged again."""
     beside: list[ItemView]
     """Items of other testbeds that the same commit may explain, at most 50."""
     commits: list[CommitView]
@@ -341,6 +350,26 @@ class OwnerEdit(ItemVersions):
 
     owner: Owner = ""
     """Empty: nobody."""
+
+
+class Split(BaseModel):
+    """Traces that are split off into a new item."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    version: Number
+    """The version of the item that the edit is based on."""
+    traces: Annotated[list[Annotated[str, Field(max_length=32)]], Field(min_length=1, max_length=1000)]
+    """Hashes of traces of the item."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_boxes(cls, given: Any) -> Any:  # noqa: ANN401 - not validated yet
+        """Convert the checkboxes of a form, ``trace.HASH=on``, to ``traces``."""
+        if not isinstance(given, dict) or "traces" in given:
+            return given
+        boxes = [str(name) for name in given if str(name).startswith(_TRACE_BOX)]
+        return {**given, "traces": [name.removeprefix(_TRACE_BOX) for name in boxes]}
 
 
 class Undo(ItemVersions):

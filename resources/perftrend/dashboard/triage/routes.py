@@ -22,8 +22,10 @@ from perftrend.dashboard.triage.models import (
     ItemDetail,
     ItemEdits,
     ItemFilter,
+    ItemVersions,
     OwnerEdit,
     SnoozeEdit,
+    Split,
     TriagePage,
     Undo,
 )
@@ -47,6 +49,8 @@ Column = Annotated[int | None, Query(ge=0, lt=10**9, description="column of the 
 TheEdits = Annotated[ItemEdits, Depends(parse_body(ItemEdits))]
 TheSnooze = Annotated[SnoozeEdit, Depends(parse_body(SnoozeEdit))]
 TheOwner = Annotated[OwnerEdit, Depends(parse_body(OwnerEdit))]
+TheMerge = Annotated[ItemVersions, Depends(parse_body(ItemVersions))]
+TheSplit = Annotated[Split, Depends(parse_body(Split))]
 TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 
 
@@ -129,6 +133,28 @@ def assign(request: Request, site: Context, user: TestbedEditor, body: TheOwner)
     edits = [TriageEdit(item, version, owner=body.owner) for item, version in body.items.items()]
     outcome = site.store.alerts.items.triage(edits, user=user.name)
     return _answer(request, site, outcome, body.back, {"owner": body.owner})
+
+
+@router.post(
+    "/triage/merge", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(ItemVersions)
+)
+def merge(request: Request, site: Context, user: TestbedEditor, body: TheMerge) -> Response:
+    """Merge items of one testbed into the oldest of them; undo separates them."""
+    _check_editor(site, user, body.items)
+    outcome = site.store.alerts.items.merge(body.items, user=user.name)
+    return _answer(request, site, outcome, body.back, {})
+
+
+@router.post(
+    "/triage/{identity}/split", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(Split)
+)
+def split(
+    request: Request, site: Context, user: TestbedEditor, identity: Identity, body: TheSplit
+) -> Response:
+    """Split traces of an item off into a new item, the second of the response; a merge undoes it."""
+    _check_editor(site, user, [identity])
+    outcome = site.store.alerts.items.split(identity, body.version, body.traces, user=user.name)
+    return _answer(request, site, outcome, str(outcome.now[-1].identity if outcome.now else identity), {})
 
 
 @router.post("/triage/undo", response_model=EditedItems, responses=_CONFLICT, openapi_extra=body_of(Undo))

@@ -118,6 +118,8 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         same_commit=bool(old) and old == new and item.kind in _CHANGES,
         environment=[] if item.kind == "stopped" else environment_changes(site, item),
         git_log=f"git log --oneline {old}..{new}" if has_range else "",
+        merged=store.alerts.items.merged(item.identity),
+        split_from=_split_from(site, item),
         bisect=_bisection(site, now, item),
         jobs=jobs_of_item(site, item.identity),
         explore=f"/triage/{item.identity}/explore" if item.trace else "",
@@ -172,6 +174,13 @@ def explore_link(site: AppContext, item: Item, column: int | None = None) -> Exp
     url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
     return ExploreLink(url if is_short else "", ids, part, item.testbed, point)
+
+
+def _split_from(site: AppContext, item: Item) -> ItemView | None:
+    origin = site.store.alerts.items.one(item.split_from) if item.split_from is not None else None
+    if origin is None or origin.merged_into is not None or item.merged_into is not None:
+        return None
+    return item_views(site, [origin])[0]
 
 
 def _find_related(site: AppContext, item: Item) -> list[ItemView]:

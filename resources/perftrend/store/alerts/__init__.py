@@ -1,19 +1,18 @@
 """Alerts, the items that they found, and the outbox."""
 
 from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, Alerts, Override, Rules
-from perftrend.store.alerts.items import (
+from perftrend.store.alerts.item_rows import (
     OPEN,
     SNOOZED,
     STATUSES,
     Item,
-    Items,
-    ItemSelection,
     ItemTriage,
     Snooze,
     Span,
     StoredFinding,
     TriageEdit,
 )
+from perftrend.store.alerts.items import Items, ItemSelection
 from perftrend.store.alerts.nights import Night
 from perftrend.store.alerts.outbox import Message, Outbox
 

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from perftrend.store.activity import record
-from perftrend.store.alerts.items import (
+from perftrend.store.alerts.item_rows import (
     FINDING,
     ITEM_STATUS,
     Span,

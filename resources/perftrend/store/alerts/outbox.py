@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import record
-from perftrend.store.alerts.items import subject_of
+from perftrend.store.alerts.item_rows import subject_of
 from perftrend.store.claims import claim_row
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import outbox

@@ -70,19 +70,19 @@ def test_ranges_that_touch_have_no_commit_in_common() -> None:
 
 
 def test_findings_join_the_item_that_stands_there() -> None:
-    groups = group_findings([finding("a", 3, 8), finding("b", 20, 22)], {7: span(5, 6)})
+    groups = group_findings([finding("a", 3, 8), finding("b", 20, 22)], [(7, span(5, 6))])
 
     assert [(7, "a"), (None, "b")] == [(group.item, group.members[0].trace) for group in groups]
 
 
 def test_of_two_items_the_oldest_is_joined() -> None:
-    (group,) = group_findings([finding("a", 3, 8)], {9: span(5, 6), 4: span(5, 7)})
+    (group,) = group_findings([finding("a", 3, 8)], [(9, span(5, 6)), (4, span(5, 7))])
 
     assert 4 == group.item
 
 
 def test_item_that_nothing_joins_makes_no_group() -> None:
-    assert [] == group_findings([], {1: span(0, 1)})
+    assert [] == group_findings([], [(1, span(0, 1))])
 
 
 @given(RANGES, st.randoms(use_true_random=False))

@@ -22,7 +22,7 @@ from perftrend.store import Store
 from perftrend.store.alerts import Rules
 from perftrend.store.connection import write_transaction
 from perftrend.store.grants import ALL_TESTBEDS
-from perftrend.store.schema import items
+from perftrend.store.schema import findings, items
 from tests.unit.dashboard.clusters.conftest import COMMITS, stored
 from tests.unit.dashboard.conftest import (
     FIRST,
@@ -61,6 +61,7 @@ class World:
 
     annotations: Mapping[str, int]
     items: Mapping[str, int]
+    more_items: Mapping[str, int]
     alerts: Mapping[str, int]
     clusters: Mapping[str, int]
     traces: Mapping[str, str]
@@ -84,6 +85,7 @@ def world(filled: Filled, store: Store) -> World:
             for each in scopes
         },
         items={each: add_item(store, each) for each in TESTBEDS},
+        more_items={each: add_item(store, each) for each in TESTBEDS},
         alerts={
             each: store.alerts.add(rules_of(each), user="ada").identity for each in scopes
         },
@@ -108,6 +110,18 @@ def add_item(store: Store, testbed: str) -> int:
     with write_transaction(store._engine) as connection:
         added = connection.execute(sa.insert(items), row).inserted_primary_key
         return int(added[0]) if added else 0
+
+
+def add_findings(store: Store, item: int) -> list[str]:
+    """Add two findings to an item; return the hashes of their traces."""
+    traces = ["a" * 32, "b" * 32]
+    texts = "last_good_revision first_changed_revision"
+    times = dict.fromkeys(("first_changed", "found", "seen"), FIRST)
+    times["last_good"] = FIRST - timedelta(days=1)
+    row: dict[str, Any] = dict.fromkeys(texts.split(), "") | times | {"item_id": item, "kind": "regression"}
+    with write_transaction(store._engine) as connection:
+        connection.execute(sa.insert(findings), [{**row, "trace": trace} for trace in traces])
+    return traces
 
 
 def run_of(testbed: str, store: Store) -> dict[str, Any]:
@@ -136,6 +150,12 @@ WRITES: dict[str, Callable[[World, Store, str], Request]] = {
     ),
     "/triage/assign": lambda w, _s, on: (
         "/triage/assign", {"items": {str(w.items[on]): 1}, "owner": "ann"}
+    ),
+    "/triage/merge": lambda w, _s, on: (
+        "/triage/merge", {"items": {str(w.items[on]): 1, str(w.more_items[on]): 1}}
+    ),
+    "/triage/{identity}/split": lambda w, s, on: (
+        f"/triage/{w.items[on]}/split", {"version": 1, "traces": add_findings(s, w.items[on])[:1]}
     ),
     "/triage/undo": lambda w, _s, on: ("/triage/undo", {"items": {str(w.items[on]): 1}}),
     "/alerts": lambda _w, _s, on: (
