@@ -31,6 +31,8 @@ PAGES: Mapping[str, str] = {
     "Compare, empty": "/compare",
     "Compare two drivers": f"/compare?q={quote('metric=mrr')}&vertical=driver&left=avf&right=rdma",
     "Compare two days": f"/compare?by=commits&q={quote('metric=mrr')}&left=2020-02-01&right=2020-04-01",
+    "Search, a test": "/search?q=ip4-7",
+    "Search, all tests": "/search?q=64b+mrr&group=tests",
     "Annotations": "/annotations",
     "Runs": "/runs",
     "Ingestions": "/ingest",

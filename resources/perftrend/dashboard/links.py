@@ -19,8 +19,10 @@ __all__ = [
     "external",
     "fit_shortcut",
     "of_change",
+    "of_column",
     "of_commit",
     "of_plot",
+    "of_query",
     "of_run",
 ]
 
@@ -65,6 +67,17 @@ class PlotPart:
             ("points", "" if self.points == POINTS else str(self.points)),
             ("x", f"{first:.1f}..{last:.1f}"),
         ]
+
+
+def of_query(*, testbed: str, query: str) -> str:
+    """Return the address of the plot of the traces that match a query."""
+    chosen = [("testbed", testbed), ("q", query)]
+    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_column(testbed: str, column: int) -> str:
+    """Return the address of the plot around a column of a testbed."""
+    return f"{EXPLORE}?{urlencode({'testbed': testbed, 'at': column})}"
 
 
 def fit_shortcut(ids: Sequence[str]) -> list[str]:

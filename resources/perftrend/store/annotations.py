@@ -94,6 +94,12 @@ class Annotations:
         with read_transaction(self._engine) as connection:
             return [_annotation(row) for row in connection.execute(query).mappings()]
 
+    def count_by_author(self) -> dict[str, int]:
+        """Return the number of annotations of each author."""
+        query = sa.select(annotated.c.author, sa.func.count().label("number")).group_by(annotated.c.author)
+        with read_transaction(self._engine) as connection:
+            return {row.author: row.number for row in connection.execute(query)}
+
     def find(self, identity: int) -> Annotation | None:
         """Return an annotation; None if it does not exist."""
         with read_transaction(self._engine) as connection:

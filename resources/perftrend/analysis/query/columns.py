@@ -62,6 +62,19 @@ class ParameterColumn:
         codes = self.codes if rows is None else self.codes[rows]
         return np.bincount(codes[codes != MISSING], minlength=len(self.values))
 
+    def search(self, word: str) -> Mask:
+        """Return in which values a word is found, shape (n,).
+
+        :param word: in lower case; the case of the values is ignored.
+        """
+        # The last place is for traces without the parameter.
+        found = np.array([word in value for value in self._lower] + [False])
+        return found[self.codes]
+
+    @cached_property
+    def _lower(self) -> tuple[str, ...]:
+        return tuple(map(str.lower, self.values))
+
     @classmethod
     def without_values(cls, count: int, *, is_own: bool) -> ParameterColumn:
         """Return the column of traces that all lack the parameter."""

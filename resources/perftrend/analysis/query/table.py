@@ -116,6 +116,27 @@ class TraceTable:
                 found[name] = choices
         return found
 
+    def search(self, words: Sequence[str]) -> Mask:
+        """Return in which traces each word is found, shape (n,).
+
+        :param words: in lower case; each may be in another parameter, and the case of values is ignored.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        for word in words:
+            found = np.zeros(len(self), dtype=bool)
+            for name in self.own:
+                found |= self._columns[name].search(word)
+            mask &= found
+        return mask
+
+    def count_values(self, name: str, rows: Mask) -> dict[str, int]:
+        """Return the number of chosen traces by their values of a parameter, in natural order."""
+        column = self._columns.get(name)
+        if column is None:
+            return {}
+        counts = zip(column.values, column.counts(rows).tolist(), strict=True)
+        return {value: count for value, count in counts if count}
+
     def values(self, name: str, rows: NDArray[np.intp]) -> list[str]:
         """Return the values of a parameter that some traces have, each once, in natural order."""
         column = self._columns.get(name)

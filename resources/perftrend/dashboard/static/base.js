@@ -72,5 +72,16 @@ export function announce(text) {
   region.textContent = text;
 }
 
+/** The key / searches, unless a text is being written. */
+document.addEventListener("keydown", (event) => {
+  const isWriting = event.target.closest?.("input:not([type=checkbox], [type=radio]), select, textarea, dialog");
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isWriting) return;
+  const field = document.querySelector("[data-search]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
+
 document.documentElement.classList.add("scripted");
 localTimes();

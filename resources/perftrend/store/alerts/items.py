@@ -22,6 +22,7 @@ from perftrend.store.alerts.item_rows import (
     FINDING,
     ITEM,
     ITEM_STATUS,
+    OPEN,
     Item,
     ItemTriage,
     StoredFinding,
@@ -129,6 +130,39 @@ class Items:
         """Return items in ascending order; those that do not exist are omitted."""
         with read_transaction(self._engine) as connection:
             return list(by_identity(connection, sorted(identities)).values())
+
+    def search(
+        self, words: Sequence[str], *, identity: int | None, commit: str, limit: int
+    ) -> tuple[list[Item], int]:
+        """Return the items that are found by a text, the newest first.
+
+        :param words: in lower case; each is in the testbed, the message or an owner.
+        :param identity: an item that is found, too.
+        :param commit: first digits of the first changed commit of items that are found, too; empty: of none.
+        :returns: at most ``limit`` items, and the number of all.
+        """
+        texts = [sa.func.lower(each) for each in (items.c.testbed, items.c.message, items.c.owner)]
+        fits = sa.and_(*(sa.or_(*(text.contains(word, autoescape=True) for text in texts)) for word in words))
+        if identity is not None:
+            fits |= items.c.id == identity
+        if commit:
+            fits |= items.c.first_changed_revision.startswith(commit, autoescape=True)
+        query = sa.select(*ITEM).where(fits).order_by(items.c.id.desc()).limit(limit)
+        with read_transaction(self._engine) as connection:
+            count = connection.execute(sa.select(sa.func.count()).select_from(items).where(fits)).scalar()
+            return [item_of(row) for row in connection.execute(query).mappings()], count or 0
+
+    def count_open_by_owner(self) -> dict[str, int]:
+        """Return the number of open items of each owner of items; 0 if all are closed."""
+        current = sa.select(ITEM_STATUS.label("status"), items.c.owner).where(items.c.owner != "").subquery()
+        query = sa.select(current.c.owner, current.c.status, sa.func.count())
+        found: dict[str, int] = {}
+        with read_transaction(self._engine) as connection:
+            grouped = connection.execute(query.group_by(current.c.owner, current.c.status))
+            for owners, status, number in grouped:
+                for owner in owners.split(", "):
+                    found[owner] = found.get(owner, 0) + (number if status in OPEN else 0)
+        return found
 
     def testbeds(self, identities: Iterable[int]) -> set[str]:
         """Return the testbeds of items; those that do not exist are omitted."""

@@ -195,3 +195,18 @@ def test_few_new_values_are_put_between_the_known_ones() -> None:
     assert [21] == grown.rows(parse("frame=100B")).tolist()
     assert [2] == grown.rows(parse("frame=256B")).tolist()
     assert "IMIX" == grown.choices(parse(""))["frame"][-1].value
+
+
+def test_words_are_found_in_any_parameter_regardless_of_case() -> None:
+    table = TraceTable([
+        TraceKey.of(test="64B-ip4", testbed="2n-clx"),
+        TraceKey.of(test="64b-l2", testbed="3n-skx"),
+        TraceKey.of(test="imix-ip4"),
+    ])  # fmt: skip
+
+    assert [True, True, False] == table.search(["64b"]).tolist()
+    assert [True, False, False] == table.search(["ip4", "clx"]).tolist()
+    assert [False] * 3 == table.search(["ip4clx"]).tolist()
+    assert [True] * 3 == table.search([]).tolist()
+    assert {"imix-ip4": 1, "64B-ip4": 1} == table.count_values("test", table.search(["ip4"]))
+    assert {} == table.count_values("nothing", table.search([]))
