@@ -20,7 +20,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import LARGEST_NUMBER, ItemFilter
 from perftrend.errors import UsageError
-from perftrend.store.views import LONGEST_NAME, View
+from perftrend.store.views import LONGEST_NAME, SavedView
 
 router = APIRouter()
 
@@ -41,7 +41,7 @@ class ViewEntry(BaseModel):
     saved: datetime
 
     @classmethod
-    def of(cls, view: View) -> ViewEntry:
+    def of(cls, view: SavedView) -> ViewEntry:
         """Return the entry of a stored view."""
         return cls(id=view.identity, name=view.name, url=view.url, author=view.author, saved=view.saved)
 

@@ -24,7 +24,7 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SavedView:
     """A page under a name."""
 
     identity: int
@@ -53,7 +53,7 @@ class Views:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def all(self, path: str | None = None) -> list[View]:
+    def all(self, path: str | None = None) -> list[SavedView]:
         """Return the views in the order of their names.
 
         :param path: only those of a page.
@@ -64,12 +64,12 @@ class Views:
         with read_transaction(self._engine) as connection:
             return [_view(row) for row in connection.execute(query).mappings()]
 
-    def one(self, identity: int) -> View | None:
+    def one(self, identity: int) -> SavedView | None:
         """Return a view; None if it does not exist."""
         with read_transaction(self._engine) as connection:
             return _find(connection, views.c.id == identity)
 
-    def save(self, name: str, path: str, query: str, *, user: str) -> EditResult[View]:
+    def save(self, name: str, path: str, query: str, *, user: str) -> EditResult[SavedView]:
         """Save a page under a name; saving the same again changes nothing.
 
         :returns: not done if the name belongs to another page; then with that view.
@@ -97,7 +97,7 @@ class Views:
                 record(connection, user, "saved", view.subject, view.url)
             return EditResult(is_done=True, now=view)
 
-    def delete(self, identity: int, *, user: str) -> View | None:
+    def delete(self, identity: int, *, user: str) -> SavedView | None:
         """Delete a view, and return it; None if it does not exist."""
         with write_transaction(self._engine) as connection:
             view = _find(connection, views.c.id == identity)
@@ -107,11 +107,11 @@ class Views:
             return view
 
 
-def _find(connection: Connection, condition: sa.ColumnElement[bool]) -> View | None:
+def _find(connection: Connection, condition: sa.ColumnElement[bool]) -> SavedView | None:
     row = connection.execute(sa.select(views).where(condition)).mappings().first()
     return _view(row) if row else None
 
 
-def _view(row: RowMapping) -> View:
+def _view(row: RowMapping) -> SavedView:
     names = ("name", "path", "query", "author", "saved")
-    return View(identity=row["id"], **{name: row[name] for name in names})
+    return SavedView(identity=row["id"], **{name: row[name] for name in names})
