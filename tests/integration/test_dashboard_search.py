@@ -1,4 +1,4 @@
-"""The global search in a real browser."""
+"""The global search and named views in a real browser."""
 
 from __future__ import annotations
 
@@ -47,7 +47,27 @@ def test_search_without_scripts(browser: Browser, searched: Dashboard) -> None:
         page.wait_for_url(f"**/explore?testbed=2n-clx&at={STEP}")
 
 
-@pytest.mark.parametrize("path", ["/search", "/search?q=b", "/triage", "/explore"])
+def test_view_of_a_selection_made_by_scripts_is_saved(browser: Browser, searched: Dashboard) -> None:
+    with opened(browser, searched, "/explore", user=EDITOR) as page:
+        page.get_by_role("checkbox", name="ndr").check()
+        page.wait_for_url(lambda url: "ndr" in url)
+        views = page.locator("details.views")
+        views.locator("summary").click()
+        views.get_by_label("Name").fill("All NDR")
+        save_picture(page, "s-views-explore")
+        views.get_by_role("button", name="Save view").click()
+        expect(views.locator("summary")).to_have_text("Views 1")
+        page.goto("/views")
+        save_picture(page, "s-views")
+        assert [] == violations(page)
+        page.get_by_role("link", name="All NDR").click()
+        expect(page.get_by_role("checkbox", name="ndr")).to_be_checked()
+        page.goto("/views")
+        page.get_by_role("button", name="Delete the view All NDR").click()
+        expect(page.get_by_text("No views yet")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/search", "/search?q=b", "/triage", "/explore", "/compare"])
 def test_page_is_accessible_and_fits_a_phone(browser: Browser, searched: Dashboard, path: str) -> None:
     name = path.strip("/").replace("?", "-").replace("=", "-")
     with opened(browser, searched, path, user=EDITOR, viewport={"width": 1440, "height": 900}) as page:

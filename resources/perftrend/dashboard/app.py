@@ -17,7 +17,18 @@ from typing_extensions import override
 import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
-from perftrend.dashboard import health, job_requests, openapi, overview, queue, runs, search, static, traces
+from perftrend.dashboard import (
+    health,
+    job_requests,
+    openapi,
+    overview,
+    queue,
+    runs,
+    saved_views,
+    search,
+    static,
+    traces,
+)
 from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
@@ -58,6 +69,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     job_requests.router,
     search.router,
+    saved_views.router,
     ingestions.router,
     users.router,
     session_routes.router,

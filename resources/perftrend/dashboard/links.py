@@ -69,6 +69,17 @@ class PlotPart:
         ]
 
 
+def of_query(*, testbed: str, query: str) -> str:
+    """Return the address of the plot of the traces that match a query."""
+    chosen = [("testbed", testbed), ("q", query)]
+    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
+
+
+def of_column(testbed: str, column: int) -> str:
+    """Return the address of the plot around a column of a testbed."""
+    return f"{EXPLORE}?{urlencode({'testbed': testbed, 'at': column})}"
+
+
 def fit_shortcut(ids: Sequence[str]) -> list[str]:
     """Return the first ids, as many as fit into a shortcut."""
     first = ids[:MOST_TRACES]
@@ -96,14 +107,3 @@ def of_plot(
     chosen += part.pairs if part else []
     chosen += [("at", str(point[0])), ("of", point[1])] if point else []
     return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
-
-
-def of_query(*, testbed: str, query: str) -> str:
-    """Return the address of the plot of the traces that match a query, on this dashboard."""
-    chosen = [("testbed", testbed), ("q", query)]
-    return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"
-
-
-def of_column(testbed: str, column: int) -> str:
-    """Return the address of the plot around a column of a testbed, on this dashboard."""
-    return f"{EXPLORE}?{urlencode({'testbed': testbed, 'at': column})}"

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0016"
+HEAD = "0017"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -452,6 +452,21 @@ short_urls = Table(
     Column("query", Text, nullable=False),
     Column("user", String(255), nullable=False),
     Column("made", Moment, nullable=False),
+)
+
+# Pages under names; see perftrend.store.views.
+views = Table(
+    "views",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("path", String(32), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("author", String(255), nullable=False),
+    Column("saved", Moment, nullable=False),
+    UniqueConstraint("name", name="uq_views_name"),
+    # The address of a deleted view must not lead to another one.
+    sqlite_autoincrement=True,
 )
 
 # Annotations of commits; see perftrend.store.annotations.

@@ -49,6 +49,7 @@ from perftrend.store.statistics import Statistics
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
+from perftrend.store.views import Views
 
 _AT_ONCE = 1000
 """Values in one condition of a query: SQLite accepts 32,766 at most, PostgreSQL 65,535."""
@@ -208,6 +209,11 @@ class Store:
     def short_urls(self) -> ShortUrls:
         """Pages that users save."""
         return ShortUrls(self._engine)
+
+    @property
+    def views(self) -> Views:
+        """Pages under names."""
+        return Views(self._engine)
 
     @property
     def replicates(self) -> Replicates:

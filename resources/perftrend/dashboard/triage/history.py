@@ -10,7 +10,11 @@ from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import STATUSES
 
 _STATUS = "|".join(STATUSES)
-_TRIAGED = re.compile(rf"(?:(?P<old>{_STATUS}) → )?(?P<new>{_STATUS})(?:: (?P<message>.*))?", re.DOTALL)
+_UNTIL = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|[^:]+/\d+"
+_TRIAGED = re.compile(
+    rf"(?:(?P<old>{_STATUS}) → )?(?P<new>{_STATUS})(?P<until> until (?:{_UNTIL}))?(?:: (?P<message>.*))?",
+    re.DOTALL,
+)
 _SENT = re.compile(r"(?P<action>.+) of alert (?P<alert>\d{1,10})")
 _KINDS = {
     "regression": "a regression",
@@ -23,6 +27,9 @@ _FORMS = {
     "closed": "Closed automatically{detail}",
     "reopened": "Reopened automatically{detail}",
     "assigned": "{user} assigned it to {what}",
+    "merged": "{user} merged {part}",
+    "separated": "{user} separated {part}",
+    "split": "{user} split {part}",
 }
 
 
@@ -55,11 +62,15 @@ def _sentence(entry: ActivityEntry, alerts: Mapping[int, str]) -> str:
         return f"Found as {_KINDS.get(kind, kind)} on {testbed}"
     detail = f": {entry.detail}" if entry.detail else ""
     form = _FORMS.get(entry.action, "{user} {action} it{detail}")
-    return form.format(user=entry.user, action=entry.action, detail=detail, what=entry.detail)
+    part = f"it {entry.detail}" if entry.detail.startswith(("into ", "from ")) else entry.detail
+    return form.format(user=entry.user, action=entry.action, detail=detail, what=entry.detail, part=part)
 
 
 def _describe(triaged: re.Match[str]) -> str:
     message = f": {triaged['message']}" if triaged["message"] else ""
+    until = triaged["until"] or ""
     if triaged["old"]:
-        return f"changed the status from {triaged['old']} to {triaged['new']}{message}"
+        return f"changed the status from {triaged['old']} to {triaged['new']}{until}{message}"
+    if until:
+        return f"snoozed it{until}{message}"
     return f"changed the message{message}" if message else "removed the message"

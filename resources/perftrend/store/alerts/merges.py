@@ -58,7 +58,8 @@ def merge(connection: Connection, merged: Sequence[Item], *, user: str) -> None:
         _change(connection, each, user, merged_into=oldest.identity, **closed)
         record(connection, user, "merged", each.subject, f"into item {oldest.identity}")
     names = ", ".join(str(each.identity) for each in others)
-    record(connection, user, "merged", oldest.subject, f"item {names} into this one")
+    noun = "item" if len(others) == 1 else "items"
+    record(connection, user, "merged", oldest.subject, f"{noun} {names} into this one")
     _change(connection, oldest, user, **_summary(connection, oldest.identity))
 
 

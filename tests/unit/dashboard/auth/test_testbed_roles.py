@@ -44,6 +44,8 @@ ELSEWHERE = {
     "/ingest": "an event proves by a signature which machine sent it",
     "/shortcuts": "viewers add a shortcut, which changes nothing else",
     "/short": "viewers add a short address, which changes nothing else",
+    "/views": "editors name a page, which changes nothing else",
+    "/views/{identity}/delete": "editors delete a name of a page",
     "/sign-out": "of the user's own session",
     "/sessions/end-others": "of the user's own sessions",
     "/sessions/{key}/end": "of the user's own sessions; of others for admins",

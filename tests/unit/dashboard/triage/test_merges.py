@@ -244,3 +244,31 @@ def test_alert_reports_a_merged_item_no_more(two: Nights, store: Store, editor: 
     two.evaluate()
 
     assert sent == [len(store.alerts.outbox.of(item.identity)) for item in (first, second)]
+
+
+def test_history_says_what_happened(two: Nights, store: Store, editor: TestClient) -> None:
+    first, second = by_age(two)
+    done = merge(editor, first, second).json()["items"]
+    post(editor, "/triage/undo", {"items": {done[1]["id"]: done[1]["version"]}})
+    store.alerts.items.split(first.identity, first.version + 2, [B], user="ada")
+    body = {"items": {second.identity: second.version + 2}, "until": "build 77", "message": "a: b"}
+    post(editor, "/triage/snooze", body)
+
+    texts = [
+        [each["text"] for each in editor.get(f"/triage/{item.identity}", headers=JSON).json()["activity"][:3]]
+        for item in by_age(two)
+    ]
+
+    assert [
+        [
+            "ada split 1 trace off into item 3",
+            "eva separated item 2 from this one",
+            "eva merged item 2 into this one",
+        ],
+        [
+            "eva changed the status from new to snoozed until nightly/77: a: b",
+            "eva separated it from item 1",
+            "eva merged it into item 1",
+        ],
+        ["ada split 1 trace off from item 1"],
+    ] == texts
