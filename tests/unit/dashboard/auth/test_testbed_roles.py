@@ -355,7 +355,7 @@ def test_pages_offer_only_what_the_user_may_change(scope: str, site: AppContext,
     assert f"<option>{OTHER}</option>" not in annotations
     assert '<option value="">all testbeds' not in annotations
     assert 1 == annotations.count("Edit</a>")
-    assert [1, 2] == [triage.count(" disabled>"), triage.count('type="checkbox"')]
+    assert [2, 4] == [triage.count(" disabled>"), triage.count('type="checkbox"')]
     assert [1, 1] == [clusters.count(" disabled>"), clusters.count("data-triage")]
 
 
