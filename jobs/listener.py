@@ -1,4 +1,4 @@
-"""Read comments in Gerrit, start the jobs that they request, and reply to them."""
+"""Start the jobs that comments in Gerrit and the dashboard request, and reply to the comments."""
 
 import sys
 

@@ -170,10 +170,12 @@ def request_job(
     wanted: Annotated[WantedJob, Depends(parse_body(WantedJob))],
 ) -> Response:
     """Request a job; the listener starts it. If the same job is queued or running, that one is returned."""
+    if wanted.item is None:
+        require_editor(user, [wanted.testbed])
     offered = _offer(site, wanted)
     require_editor(user, [offered.testbed])
     if offered.problem:
-        raise _invalid(offered.problem)
+        raise HTTPException(HTTPStatus.CONFLICT, offered.problem)
     stored = _find_same(site, offered) or _add(site, offered, user)
     return done(request, f"/jobs/{stored.key}", _view(site, stored), status=HTTPStatus.CREATED)
 

@@ -182,7 +182,7 @@ def test_requests_that_the_listener_reads_again_stay(store: Store) -> None:
 def test_sent_messages_are_deleted_and_unsent_ones_stay(store: Store, engine: Engine) -> None:
     item = {column.name: "" for column in items.c} | {"id": 1, "traces": 0, "version": 1}
     item |= dict.fromkeys(("last_good", "first_changed", "opened", "changed"), OLD)
-    item |= dict.fromkeys(("size", "low", "high"))
+    item |= dict.fromkeys(column.name for column in items.c if column.nullable)
     message = {
         "alert_id": 1, "item_id": 1, "action": "mail", "target": "", "payload": {}, "made": OLD, "due": OLD,
         "attempts": 9, "error": "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from perftrend.store import Store
 from perftrend.store.alerts import Rules
 from perftrend.store.connection import write_transaction
 from perftrend.store.grants import ALL_TESTBEDS
+from perftrend.store.requests import PAGE, RequestState
 from perftrend.store.schema import findings, items
 from tests.unit.dashboard.clusters.conftest import COMMITS, stored
 from tests.unit.dashboard.conftest import (
@@ -35,6 +37,7 @@ from tests.unit.dashboard.conftest import (
     signed_in,
     token_of,
 )  # fmt: skip
+from tests.unit.dashboard.conftest import request as stored_request
 
 JSON = {"Accept": "application/json"}
 OWN, OTHER = TESTBEDS
@@ -114,6 +117,14 @@ def add_item(store: Store, testbed: str) -> int:
         return int(added[0]) if added else 0
 
 
+def add_job(store: Store, testbed: str) -> str:
+    """Add the request of a job that runs; return its key."""
+    key = hashlib.sha256(testbed.encode()).hexdigest()
+    job = stored_request(key, RequestState.STARTED, testbed=testbed, account=f"{PAGE}ann", change=0)
+    store.requests.add([job])
+    return key
+
+
 def add_findings(store: Store, item: int) -> list[str]:
     """Add two findings to an item; return the hashes of their traces."""
     traces = ["a" * 32, "b" * 32]
@@ -159,6 +170,8 @@ WRITES: dict[str, Callable[[World, Store, str], Request]] = {
     "/triage/{identity}/split": lambda w, s, on: (
         f"/triage/{w.items[on]}/split", {"version": 1, "traces": add_findings(s, w.items[on])[:1]}
     ),
+    "/jobs": lambda _w, _s, on: ("/jobs", {"testbed": on, "old": commit(1), "new": commit(50)}),
+    "/jobs/{key}/cancel": lambda _w, s, on: (f"/jobs/{add_job(s, on)}/cancel", {}),
     "/triage/undo": lambda w, _s, on: ("/triage/undo", {"items": {str(w.items[on]): 1}}),
     "/alerts": lambda _w, _s, on: (
         "/alerts", {"name": "new", "query": f"testbed={on}" if on else "metric=ndr"}
