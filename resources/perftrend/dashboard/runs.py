@@ -15,11 +15,10 @@ from perftrend.dashboard.auth import TestbedEditor, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.model import Outcome, Run
+from perftrend.model import Outcome, Run, revision_of
 from perftrend.report.texts import WORST_FIRST, describe_outcomes
 from perftrend.store.invalidations import Invalidation
 from perftrend.store.run_verdicts import JudgedRun, RunVerdict
-from perftrend.store.tiles import revision_of
 
 router = APIRouter()
 

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from perftrend.model import Change, Result, Run, Series, Verdict, finite
+from perftrend.model import Change, Result, Run, Series, Verdict, finite, revision_of
 from perftrend.report.references import References
 from perftrend.report.texts import WORST_FIRST, VerdictRow, passes, rows, sentence
 from perftrend.settings import Settings
-from perftrend.store.tiles import revision_of
 from perftrend.text import plain
 
 FORMAT = "perftrend-report-1"

@@ -23,7 +23,7 @@ from pathlib import Path
 import jinja2
 from plotly.offline import get_plotlyjs
 
-from perftrend.model import Group, Outcome, Result, Run, Verdict
+from perftrend.model import PRODUCT, Group, Outcome, Result, Run, Verdict
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
 from perftrend.report.figures import Figure, figures_of
 from perftrend.report.folder import INDEX, environment, replace_report
@@ -31,7 +31,6 @@ from perftrend.report.search_graph import STYLE_SHEET
 from perftrend.report.sparkline import HEIGHT, WIDTH, axes, sparkline
 from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, format_step, passes, sentence
 from perftrend.settings import Settings
-from perftrend.store.tiles.columns import PRODUCT
 from perftrend.text import decimals_of_rates, format_count, percent, plain
 
 TESTS_PER_FILE = 20

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from perftrend import links
 from perftrend.bisect.command import Bisection, prepare
-from perftrend.model import Change, Run, TraceKey, Verdict
+from perftrend.model import Change, Run, TraceKey, Verdict, revision_of
 from perftrend.settings import Settings
-from perftrend.store.tiles import revision_of
 from perftrend.text import HASH
 
 

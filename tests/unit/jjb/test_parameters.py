@@ -39,6 +39,11 @@ NO_PARAMETERS = {
         "--new": "the change is measured",
         "--old": "the change's parent is measured",
         "--profile": "the settings file says what the product is",
+        "--measure": "the settings file says how the product is measured",
+        "--build": "the settings file says how the product is built",
+        "--unit": "the settings file says how the product is measured",
+        "--better": "the settings file says how the product is measured",
+        "--parameter": "the settings file says what the product is",
         "--repository": "the settings file says where the product is",
         "--rounds": "the settings file says how much a verdict may cost",
         "--archive": "the artifacts are taken from there",
@@ -50,6 +55,11 @@ NO_PARAMETERS = {
     "bisect": {
         "--example": "it shows a person what a bisection is",
         "--profile": "the settings file says what the product is",
+        "--measure": "the settings file says how the product is measured",
+        "--build": "the settings file says how the product is built",
+        "--unit": "the settings file says how the product is measured",
+        "--better": "the settings file says how the product is measured",
+        "--parameter": "the settings file says what the product is",
         "--repository": "the settings file says where the product is",
         "--archive": "the artifacts are taken from there",
         "--report": "the artifacts are taken from there",
@@ -96,7 +106,7 @@ def actions(script: str) -> Iterator[argparse.Action]:
 def setting(script: str, action: argparse.Action) -> str | None:
     """Return the setting that an option gives, by giving it."""
     sample = next(iter(action.choices), "") if action.choices else "4"
-    value = "key=4" if action.dest == "device_option" else sample
+    value = "key=4" if action.dest in {"device_option", "parameter", "parameters"} else sample
     arguments = [action.option_strings[0], *([] if action.nargs == 0 else [value])]
     with pytest.raises(Loaded) as caught:
         importlib.import_module(f"jobs.{script}").main(arguments)
@@ -108,8 +118,8 @@ def setting(script: str, action: argparse.Action) -> str | None:
 def variables(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give a function from a script to the variable of each of its options, None where it has none."""
 
-    def load(file: str | None, *_: object, overrides: Mapping[str, object]) -> None:
-        raise Loaded(overrides)
+    def load(file: str | None, *_: object, overrides: Mapping[str, object] | None = None) -> None:
+        raise Loaded(overrides or {})
 
     monkeypatch.setattr(Settings, "load", load)
 

@@ -5,7 +5,7 @@ and can be rebuilt at any time; see ``docs/method/tiles.rst``.
 """
 
 from perftrend.store.tiles.axes import Axis
-from perftrend.store.tiles.columns import TileColumn, common, revision_of
+from perftrend.store.tiles.columns import TileColumn, common
 from perftrend.store.tiles.reader import StoredTrace
 from perftrend.store.tiles.scales import (
     COARSEST,
@@ -37,7 +37,6 @@ __all__ = [
     "common",
     "newest",
     "points_of",
-    "revision_of",
     "tile_of",
     "validate_tile",
 ]

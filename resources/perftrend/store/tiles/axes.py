@@ -19,10 +19,11 @@ from sqlalchemy import Row
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
+from perftrend.model import revision_of
 from perftrend.store.connection import savepoint
 from perftrend.store.schema import runs, tile_axes, tile_runs, tiles
 from perftrend.store.tiles.blocks import LAYOUT
-from perftrend.store.tiles.columns import AxisEntry, TileColumn, columns_of, revision_of
+from perftrend.store.tiles.columns import AxisEntry, TileColumn, columns_of
 
 ENTRY = (runs.c.id, runs.c.started, runs.c.build, runs.c.job, runs.c.versions)
 """Columns of ``runs`` that :func:`entry_of` needs."""

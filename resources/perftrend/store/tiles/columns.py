@@ -12,36 +12,14 @@ gaps where another testbed measured. :func:`common` aligns the columns of severa
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
-
-PRODUCT = "device"
-"""The key in the versions of a run that names its commit."""
-
-_COMMIT = re.compile(r"(?:.*[-+.~_]g)?([0-9a-f]{7,40})", re.ASCII | re.DOTALL)
-"""A hash, or the output of ``git describe``: ``v24.06-12-g0123abc``."""
-_WHOLE_HASH = 40
-_LONGEST_VERSION = 200
-
-
-def revision_of(versions: Mapping[str, str]) -> str:
-    """Return the commit of the product that a run has measured, as the run names it; empty if not known.
-
-    A build from changed files (``-dirty``) has no commit.
-    """
-    version = str(versions.get(PRODUCT, ""))
-    found = _COMMIT.fullmatch(version) if len(version) <= _LONGEST_VERSION else None
-    if not found or (version.isdigit() and len(version) < _WHOLE_HASH):
-        # A few decimal digits are more likely a date or a number than a hash.
-        return ""
-    return found[1]
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftrend.model import revision_of
 from perftrend.store.tiles.columns import (
     AxisEntry,
     TileColumn,
     assign_columns,
     columns_of,
     common,
-    revision_of,
 )
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
