@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.cli.conftest import bench
-from tests.unit.cli.test_bisectrun import JOB, Place, place
+from tests.unit.cli.test_bisectrun import Place, place
 from tests.unit.cli.test_perftest import PROFILE, SUITE, simulated
 
 __all__ = ("bench", "place", "simulated")  # fixtures
@@ -46,4 +46,4 @@ def test_bisectrun_judges_what_is_installed_and_calls_it_simulated(place: Place,
 
     said = f'perftrend verdict: SIMULATED: {hashes[1][:12]} "Rules: 60" is like the new end, '
     assert (1, True) == (ended.exit_code, ended.out.splitlines()[-1].startswith(said)), ended.out
-    assert list(place.own.glob(f"archives/{JOB}/*/{hashes[1]}/1/output.xml"))
+    assert list(place.own.glob(f"archives/perftrend-bisectrun-simulated/*/{hashes[1]}/1/output.xml"))
