@@ -77,7 +77,12 @@ def format_comment(settings: Settings, testbed: str, *, old: str, include: Seque
     requests = parse(str(trigger))
     if len(requests) != 1 or not isinstance(requests[0], Trigger):
         return ""
-    return str(replace(trigger, word=next(iter(patterns_of(settings.trigger.words, "bisect", testbed)), "")))
+    return str(replace(trigger, word=usual_word(settings, "bisect", testbed)))
+
+
+def usual_word(settings: Settings, job: str, testbed: str) -> str:
+    """Return the first trigger word that starts a job on a testbed; empty if the settings have none."""
+    return next(iter(patterns_of(settings.trigger.words, job, testbed)), "")
 
 
 def tests_of(key: TraceKey | None) -> tuple[str, ...]:

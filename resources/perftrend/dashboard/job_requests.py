@@ -30,9 +30,10 @@ from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_plans import plan_measurement
 from perftrend.model import TraceKey
-from perftrend.store.requests import PAGE, SERVED, RequestState
+from perftrend.store.alerts import CHANGES
+from perftrend.store.requests import ACTIVE, PAGE, SERVED, RequestState
 from perftrend.store.requests import Request as StoredRequest
-from perftrend.trigger import CANCEL, Refusal, Trigger, patterns_of
+from perftrend.trigger import CANCEL, Refusal, Trigger
 
 router = APIRouter()
 
@@ -44,17 +45,10 @@ TITLES = {
 }
 _KEY = r"^[0-9a-f]{64}$"
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_CHANGES = ("regression", "progression")
 _AWAY = timedelta(minutes=5)
 """If no listener has served the requests for this long, the page says so."""
-_ACTIVE = (
-    RequestState.SEEN,
-    RequestState.CLAIMED,
-    RequestState.STARTED,
-    RequestState.WAITING,
-    RequestState.RUNNING,
-    RequestState.CANCELLING,
-)
+_ACTIVE = (*ACTIVE, RequestState.CANCELLING)
+"""States of requests whose job has not ended."""
 _WORDS = {
     RequestState.SEEN: "waits for the listener",
     RequestState.CLAIMED: "is about to start",
@@ -256,7 +250,7 @@ def _of_item(site: AppContext, identity: int) -> _Scope:
     item = site.store.alerts.items.one(identity)
     if item is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, f"item {identity} does not exist")
-    if item.kind not in _CHANGES:
+    if item.kind not in CHANGES:
         raise _invalid(f"item {identity} is no change of values")
     stored = site.catalog.now().by_hash.get(item.trace)
     span = item.span
@@ -302,7 +296,7 @@ def _trigger(
     """Return the request of a job, and why it cannot be made; empty if it can."""
     text = bisection.comment
     if job_name != "bisect":
-        word = next(iter(patterns_of(site.settings.trigger.words, job_name, scope.testbed)), "")
+        word = bisect_command.usual_word(site.settings, job_name, scope.testbed)
         include = bisect_command.tests_of(scope.key)
         text = str(Trigger(job_name, scope.testbed, include=include, word=word))
     try:

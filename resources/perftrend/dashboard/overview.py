@@ -26,7 +26,7 @@ from perftrend.dashboard.queue import TestbedQueue, testbed_queues
 from perftrend.dashboard.runs import RunEntry, run_entries
 from perftrend.dashboard.triage.models import ItemView
 from perftrend.dashboard.triage.views import item_views, name_of_trace, sparklines
-from perftrend.store.alerts import OPEN, Item, ItemSelection
+from perftrend.store.alerts import CHANGES, OPEN, Item, ItemSelection
 from perftrend.store.run_verdicts import JudgedRun
 
 router = APIRouter()
@@ -36,7 +36,6 @@ SHOWN_RUNS = 14
 SHOWN_ITEMS = 10
 SHOWN_DECLINES = 10
 SHOWN_JOBS = 20
-_CHANGES = ("regression", "progression")
 _MISSING = ("stopped", "silence")
 _LATE = 2
 """A testbed is late after this many usual intervals without a run."""
@@ -105,7 +104,7 @@ def overview(request: Request, site: Context, user: Viewer) -> Response:
     if any(name != _FORMAT for name in request.query_params):
         return RedirectResponse(f"{EXPLORE}?{request.url.query}", 308)
     now = datetime.now(UTC)
-    changes, new_items = _new_items(site, _CHANGES)
+    changes, new_items = _new_items(site, CHANGES)
     missing, new_missing = _new_items(site, _MISSING)
     jobs = site.store.requests.list_queue(SHOWN_JOBS + 1)
     judged = {
@@ -173,7 +172,7 @@ def _values(run: RunEntry) -> int | None:
     """Return the number of results of a run that have a value; None if it was not analysed."""
     if run.verdict is None:
         return None
-    return sum(run.verdict.outcomes.get(each, 0) for each in ("normal", *_CHANGES))
+    return sum(run.verdict.outcomes.get(each, 0) for each in ("normal", *CHANGES))
 
 
 def _urgency(testbed: TestbedOverview) -> tuple[int, str]:

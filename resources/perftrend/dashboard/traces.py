@@ -16,12 +16,11 @@ from perftrend.analysis.formula import format_key
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.store.alerts import Item, ItemSelection
+from perftrend.store.alerts import CHANGES, Item, ItemSelection
 from perftrend.store.tiles import StoredTrace
 
 router = APIRouter(tags=["traces"])
 
-_CHANGES = ("regression", "progression")
 _MOST_ITEMS = 200
 
 TraceHash = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="hash of a trace, as in reports")]
@@ -45,7 +44,7 @@ def item(site: Context, _: Viewer, trace: TraceHash, commit: Commit = "") -> Red
     If a commit is given, an item whose first changed commit it is has priority.
     """
     stored = _one(site, trace)
-    chosen = ItemSelection(kinds=_CHANGES, traces=[stored.hash])
+    chosen = ItemSelection(kinds=CHANGES, traces=[stored.hash])
     found = site.store.alerts.items.select(chosen, limit=_MOST_ITEMS)[0]
     if not found:
         testbed = stored.key.as_dict().get("testbed", "")

@@ -209,19 +209,7 @@ class Repository:
         self._require(old, new)
         self._require_history()
         walk = ["--first-parent"] if first_parent else []
-        output = self._git.run(
-            "rev-list",
-            "--topo-order",
-            "--reverse",
-            *walk,
-            "--no-commit-header",
-            f"--format={_FORMAT}",
-            "--encoding=UTF-8",
-            _whole(new),
-            f"^{_whole(old)}",
-            "--",
-        )
-        return tuple(_commits(output))
+        return self._list(old, new, "--topo-order", "--reverse", *walk)
 
     def newest(self, old: str, new: str, *, limit: int) -> tuple[Commit, ...]:
         """Return the commits that are reachable from ``new`` but not from ``old``, the newest first.
@@ -232,9 +220,13 @@ class Repository:
         :raises UsageError: if a text is not a full hash.
         :raises ServiceError: if a commit does not exist, or the command takes too long.
         """
+        return self._list(old, new, f"--max-count={limit}")
+
+    def _list(self, old: str, new: str, *options: str) -> tuple[Commit, ...]:
+        """Return the commits that are reachable from ``new`` but not from ``old``, as options order them."""
         output = self._git.run(
             "rev-list",
-            f"--max-count={limit}",
+            *options,
             "--no-commit-header",
             f"--format={_FORMAT}",
             "--encoding=UTF-8",

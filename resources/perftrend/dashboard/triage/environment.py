@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.item_plot import window_of
 from perftrend.dashboard.triage.models import EnvironmentChange
-from perftrend.model import Run
+from perftrend.model import PRODUCT, Run
 from perftrend.store.alerts import Item
 
-_DEVICE = "device"
 _JOB = "job"
 
 
@@ -29,11 +28,11 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Environm
 
     A part that one of them does not name is not known, which is not a difference.
     """
-    device = (old.get(_DEVICE), new.get(_DEVICE))
+    device = (old.get(PRODUCT), new.get(PRODUCT))
     return [
         EnvironmentChange(name=name, before=old[name], after=new[name])
         for name in sorted(old.keys() & new.keys())
-        if old[name] != new[name] and name != _DEVICE and (old[name], new[name]) != device
+        if old[name] != new[name] and name != PRODUCT and (old[name], new[name]) != device
     ]
 
 

@@ -20,7 +20,7 @@ from perftrend.dashboard.formats import plain
 from perftrend.dashboard.triage.models import ItemPlot, PlotPoint, TraceLine
 from perftrend.dashboard.triage.notifications import name_of
 from perftrend.model import Samples, TraceKey, finite
-from perftrend.store.alerts import Item, Span, StoredFinding
+from perftrend.store.alerts import CHANGES, Item, Span, StoredFinding
 from perftrend.store.tiles import StoredTrace, TileColumn
 from perftrend.text import natural_key
 
@@ -35,7 +35,6 @@ _MOST_COLUMNS = 300
 _MOST_TRACES = 500
 _MOST_ON_OTHERS = 100
 """Maximum number of traces on other testbeds, the largest changes first."""
-_STEPS = ("regression", "progression")
 _TESTBED = "testbed"
 _QUARTILES = (25.0, 50.0, 75.0)
 
@@ -98,7 +97,7 @@ def item_plots(
     now = site.catalog.now()
     shown = [each for each in shown_findings(findings) if each.trace in now.by_hash][:_MOST_TRACES]
     traces = [now.by_hash[each.trace] for each in shown]
-    is_step = item.kind in _STEPS
+    is_step = item.kind in CHANGES
     drawn_here = [
         # Values that end have a last value instead of a mean, and no change that could be the largest.
         _PlotTrace(trace, each.before if is_step else None, place == 0 and (is_step or len(traces) == 1))

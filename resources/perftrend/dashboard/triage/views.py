@@ -32,10 +32,9 @@ from perftrend.dashboard.triage.notifications import is_given_up, name_of
 from perftrend.dashboard.triage.range_commits import commits_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
-from perftrend.store.alerts import Item, StoredFinding
+from perftrend.store.alerts import CHANGES, Item, StoredFinding
 
 DRAWN_COLUMNS = 60
-_CHANGES = ("regression", "progression")
 _MOST_RELATED = 50
 _MOST_TRACES = 500
 _MOST_ENTRIES = 100
@@ -117,7 +116,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         beside=related,
         commits=commits,
         commits_are=commits_are,
-        same_commit=bool(old) and old == new and item.kind in _CHANGES,
+        same_commit=bool(old) and old == new and item.kind in CHANGES,
         environment=[] if item.kind == "stopped" else environment_changes(site, item),
         git_log=f"git log --oneline {old}..{new}" if has_range else "",
         bisect=_bisection(site, now, item),
@@ -184,13 +183,13 @@ def _split_from(site: AppContext, item: Item) -> ItemView | None:
 
 
 def _find_related(site: AppContext, item: Item) -> list[ItemView]:
-    if item.kind not in _CHANGES:
+    if item.kind not in CHANGES:
         return []
     return item_views(site, site.store.alerts.items.find_related(item, limit=_MOST_RELATED))
 
 
 def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
-    if item.kind not in _CHANGES:
+    if item.kind not in CHANGES:
         return None
     trace = now.by_hash.get(item.trace)
     return bisect_command.prepare(

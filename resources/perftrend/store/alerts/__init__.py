@@ -2,6 +2,7 @@
 
 from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, Alerts, Override, Rules
 from perftrend.store.alerts.item_rows import (
+    CHANGES,
     OPEN,
     SNOOZED,
     STATUSES,
@@ -18,6 +19,7 @@ from perftrend.store.alerts.outbox import Message, Outbox
 
 __all__ = [
     "ACTIONS",
+    "CHANGES",
     "DIRECTIONS",
     "OPEN",
     "SNOOZED",

@@ -17,6 +17,8 @@ from perftrend.store.rows import current_hash
 from perftrend.store.schema import Moment, findings, items, runs
 
 SNOOZED = "snoozed"
+CHANGES = ("regression", "progression")
+"""Kinds of items that are changes of values; the others are about missing ones."""
 STATUSES = ("new", "ignored", "bug", SNOOZED, "closed")
 OPEN = ("new", "bug")
 AT_ONCE = 1000
