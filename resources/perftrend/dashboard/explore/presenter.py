@@ -39,8 +39,9 @@ from perftrend.dashboard.explore.models import (
     PointModel,
     SetChangeModel,
 )
-from perftrend.dashboard.explore.state import AXES, ExploreState, Show, Spread
+from perftrend.dashboard.explore.state import ExploreState, Show, Spread
 from perftrend.dashboard.explore.window import TESTBED, Window
+from perftrend.dashboard.explore.zoom import AXES
 from perftrend.model import Better, Change, Samples, finite
 from perftrend.report import latency_graph
 from perftrend.settings.sections import AnalysisSettings

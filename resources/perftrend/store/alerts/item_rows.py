@@ -16,9 +16,9 @@ from sqlalchemy.engine import Connection, RowMapping
 from perftrend.store.rows import current_hash
 from perftrend.store.schema import Moment, findings, items, runs
 
-SNOOZED = "snoozed"
 CHANGES = ("regression", "progression")
 """Kinds of items that are changes of values; the others are about missing ones."""
+SNOOZED = "snoozed"
 STATUSES = ("new", "ignored", "bug", SNOOZED, "closed")
 OPEN = ("new", "bug")
 AT_ONCE = 1000

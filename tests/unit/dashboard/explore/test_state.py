@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 
 from perftrend.analysis.formula import Query, Term
 from perftrend.dashboard.explore.state import (
-    WHOLE,
     Downsample,
     ExploreState,
     Show,
     Spread,
-    Zoom,
-    ZoomRange,
     read,
 )
+from perftrend.dashboard.explore.zoom import WHOLE, Zoom, ZoomRange
 from perftrend.dashboard.links import MOST_IDS
 from perftrend.errors import UsageError
 
