@@ -8,7 +8,7 @@ Request bodies are parsed alike: one model describes the form of a page and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from perftrend import COMMAND
 from perftrend.dashboard import formats, static
 from perftrend.dashboard.auth import current_user
+from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
 from perftrend.dashboard.response_cache.cache_key import form_token
 
 NAVIGATION: Mapping[str, str] = {
@@ -36,6 +37,8 @@ NAVIGATION: Mapping[str, str] = {
 }
 """The navigation of every page, limited to the pages that the dashboard has."""
 
+SENT_FORM = "perftrend.form"
+"""Key in the scope of a request that sends a form: the names and values of its fields."""
 _JSON, _HTML = "application/json", "text/html"
 _FORM = "application/x-www-form-urlencoded"
 _FILES = "multipart/form-data"
@@ -51,18 +54,23 @@ def page(
     title: str,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    problems: Sequence[FormProblem] = (),
     **extra: object,
 ) -> Response:
     """Return the response of a page: HTML, or the model as JSON if that is requested.
 
     :param template: file in ``templates/``; it extends ``base.html`` and receives ``model`` and ``extra``.
     :param title: short title of the page; the project's name is appended.
+    :param problems: what is wrong with the form of the page, which contains what was entered.
     :param extra: values that only the HTML needs, such as links.
     """
     if wants_json(request):
         answer = json_of(model, status=status)
     else:
-        answer = HTMLResponse(render(request, template, model=model, title=title, **extra), status)
+        html = render(request, template, model=model, title=title, **extra)
+        if problems:
+            html = show_problems(html, SubmittedForm("get", request.url.path, None), problems) or html
+        answer = HTMLResponse(html, status)
     answer.headers.update({"Vary": "Accept, Cookie", "Cache-Control": "private, no-cache", **(headers or {})})
     return answer
 
@@ -149,9 +157,11 @@ def parse_body(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _
             if kind == _FILES:
                 raise HTTPException(415, f"send a form as {_FORM}, or JSON as {_JSON}")
             form = await request.form()
-            return model.model_validate({name: text for name, text in form.items() if isinstance(text, str)})
+            fields = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
+            request.scope[SENT_FORM] = fields
+            return model.model_validate(dict(fields))
         except ValidationError as error:
-            errors = error.errors(include_url=False, include_context=False)
+            errors = error.errors(include_url=False)
             raise RequestValidationError(
                 [{**each, "loc": ("body", *each["loc"])} for each in errors]
             ) from None

@@ -59,7 +59,7 @@ def test_person_gets_a_page_in_which_nothing_is_markup(client: TestClient) -> No
     answer = client.get("/fault/usage")
 
     assert "no such &lt;b&gt;thing&lt;/b&gt;" in answer.text
-    assert "<h1>Bad Request</h1>" in answer.text
+    assert "<h1>This request cannot be fulfilled</h1>" in answer.text
     assert "no-store" == answer.headers["Cache-Control"]
 
 

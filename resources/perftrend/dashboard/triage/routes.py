@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.form_errors import in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import (
@@ -48,11 +49,13 @@ TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
     """Return the items that match a filter."""
     items = site.store.alerts.items
+    with in_field("query"):
+        traces = hashes(site, wanted.query)
     chosen = ItemSelection(
         statuses=() if wanted.status == "all" else (wanted.status,),
         testbed=wanted.testbed,
         owner=wanted.owner,
-        traces=hashes(site, wanted.query),
+        traces=traces,
     )
     found, total = items.select(chosen, limit=PER_PAGE, offset=(wanted.page - 1) * PER_PAGE)
     counted = items.counts()
