@@ -43,6 +43,7 @@ from perftrend.dashboard.compare.table import (
     describe_cell,
     explore_link,
     format_cell_ratio,
+    format_left_by_right,
     format_ratio,
     is_off,
     shade,
@@ -52,7 +53,7 @@ from perftrend.dashboard.context import AppContext, Context, recent_commits
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.form_errors import FieldError, in_field, problems_of
 from perftrend.dashboard.html_forms import FormProblem
-from perftrend.dashboard.pages import body_of, done, page, parse_body
+from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
 from perftrend.store.grants import ALL_TESTBEDS
@@ -81,7 +82,7 @@ def compare(
     request: Request, site: Context, user: Viewer, requested: Annotated[PageQuestion, Query()]
 ) -> Response:
     """Return a table of ratios of many traces."""
-    model, problems = _build_response(site, requested)
+    model, problems = _build_response(site, requested, with_noise=requested.noise or wants_json(request))
     return page(
         request,
         "compare.html",
@@ -98,6 +99,7 @@ def compare(
         explored=explore_link,
         ratio=format_ratio,
         shown_ratio=format_cell_ratio,
+        left_by_right=format_left_by_right,
         ratios=list(Ratio),
         shade=shade,
         describe=describe_cell,
@@ -181,7 +183,9 @@ def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[
     return [ChoiceEntry(value=value, count=count) for value, count in chosen]
 
 
-def _build_response(site: AppContext, requested: Question) -> tuple[CompareResponse, list[FormProblem]]:
+def _build_response(
+    site: AppContext, requested: Question, *, with_noise: bool
+) -> tuple[CompareResponse, list[FormProblem]]:
     """Return the model of the page, and what is wrong with the form."""
     problems: list[FormProblem] = []
     table = None
@@ -192,7 +196,7 @@ def _build_response(site: AppContext, requested: Question) -> tuple[CompareRespo
         now = site.catalog.now()
         choices, traces = now.choices(query), len(now.table.rows(query))
         if requested.is_whole:
-            table = _table(site, requested)
+            table = _table(site, requested, with_noise=with_noise)
     except (UsageError, ArchiveError, ServiceError) as error:
         problems = problems_of(error)
     limits = {name: _VALUES_OF_VERTICAL if name == requested.vertical else _VALUES for name in choices}
@@ -215,11 +219,11 @@ def _build_response(site: AppContext, requested: Question) -> tuple[CompareRespo
     return model, problems
 
 
-def _table(site: AppContext, requested: Question) -> TableEntry:
+def _table(site: AppContext, requested: Question, *, with_noise: bool) -> TableEntry:
     comparison = compare_sides(site, requested)
     if not comparison.verdicts:
         raise FieldError("q", _no_pairs(comparison, requested))
-    return table_of(comparison, requested)
+    return table_of(comparison, requested, with_noise=with_noise or bool(requested.row))
 
 
 def _no_pairs(comparison: PairComparison, requested: Question) -> str:
