@@ -17,7 +17,7 @@ from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_
 from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
 from perftrend.dashboard.form_errors import FieldError, in_field
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.links import EXPLORE
+from perftrend.dashboard.links import EXPLORE, of_commit
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import nearest
@@ -156,6 +156,7 @@ def list_annotations(
         may_annotate=user.highest >= Role.EDITOR,
         testbeds=[each for each in site.store.tiles.testbeds() if user.may_edit(each)],
         linked=linkify,
+        review=lambda revision: of_commit(revision, site.settings),
     )
 
 

@@ -16,11 +16,12 @@ from urllib.parse import urlencode
 import jinja2
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from markupsafe import Markup
 from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from perftrend import COMMAND
-from perftrend.dashboard import formats, static
+from perftrend.dashboard import formats, links, static
 from perftrend.dashboard.auth import current_user
 from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
 from perftrend.dashboard.response_cache.cache_key import form_token
@@ -117,6 +118,17 @@ def render(request: Request, template: str, **values: object) -> str:
     return environment().get_template(template).render(known | values)
 
 
+@jinja2.pass_context
+def linked_commit(context: jinja2.runtime.Context, revision: str) -> str | Markup:
+    """Format a commit, as a link to its review if its address is known.
+
+    Macros that use it are imported ``with context``.
+    """
+    address = links.of_commit(revision, context["site"].settings)
+    shown = formats.commit(revision)
+    return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Return the environment of the templates: it escapes all values, and rejects undefined ones."""
@@ -128,6 +140,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters |= formats.FILTERS
+    found.filters["linked_commit"] = linked_commit
     found.globals["COMMAND"] = COMMAND
     found.globals["static"] = static.url
     found.globals["plotly"] = static.plotly_url

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import AppContext
+from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.triage.notifications import name_of
 from perftrend.model import TraceKey
+from perftrend.settings import Settings
 from perftrend.store.alerts import Alert, Rules, TriageEdit
 from tests.unit.dashboard.conftest import signed_in, token_of
 from tests.unit.dashboard.triage.conftest import Nights, commit, key
@@ -53,6 +55,17 @@ def test_item_is_listed_with_what_decides(found: Nights, client: TestClient) -> 
     page = client.get("/triage").text
     assert 'class="spark"' in page
     assert f'href="/triage/{item["id"]}"' in page
+
+
+def test_commits_of_an_item_are_links(found: Nights) -> None:
+    settings = Settings.load(environment={}, overrides={"gerrit.url": "https://review.example.org"})
+    app = make_app(AppContext.of(settings, found.store))
+    with TestClient(app, base_url="http://localhost") as client:
+        (item,) = listed(client)
+        page = client.get(f"/triage/{item['id']}").text
+
+    assert f'<a href="https://review.example.org/q/{commit(20)}"><code title="{commit(20)}">' in page
+    assert '<code title="' not in re.sub(r"<a [^>]*>(?:(?!</a>).)*</a>", "", page)
 
 
 @pytest.mark.parametrize(
