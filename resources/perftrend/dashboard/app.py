@@ -17,7 +17,7 @@ from typing_extensions import override
 import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
-from perftrend.dashboard import health, job_requests, openapi, overview, queue, runs, static
+from perftrend.dashboard import health, help_pages, job_requests, openapi, overview, queue, runs, static
 from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
@@ -57,6 +57,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     queue.router,
     job_requests.router,
     ingestions.router,
+    help_pages.router,
     users.router,
     session_routes.router,
 )

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from perftrend import COMMAND
+from perftrend import COMMAND, __version__
 from perftrend.dashboard import formats, links, static
 from perftrend.dashboard.auth import current_user
 from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
@@ -38,6 +38,11 @@ NAVIGATION: Mapping[str, str] = {
 }
 """The navigation of every page, limited to the pages that the dashboard has."""
 
+HELP_TOPICS = (
+    "overview", "triage", "alerts", "explore", "clusters", "compare", "annotations", "runs", "queue", "jobs",
+    "users", "activity",
+)  # fmt: skip
+"""Topics of the help, which are the first parts of the paths of pages."""
 SENT_FORM = "perftrend.form"
 """Key in the scope of a request that sends a form: the names and values of its fields."""
 _JSON, _HTML = "application/json", "text/html"
@@ -118,6 +123,12 @@ def render(request: Request, template: str, **values: object) -> str:
     return environment().get_template(template).render(known | values)
 
 
+def help_address(path: str) -> str:
+    """Return the address of the help of a page."""
+    topic = path.strip("/").partition("/")[0] or "overview"
+    return f"/help#{topic}" if topic in HELP_TOPICS else "/help"
+
+
 @jinja2.pass_context
 def linked_commit(context: jinja2.runtime.Context, revision: str) -> str | Markup:
     """Format a commit, as a link to its review if its address is known.
@@ -141,7 +152,7 @@ def environment() -> jinja2.Environment:
     )
     found.filters |= formats.FILTERS
     found.filters["linked_commit"] = linked_commit
-    found.globals["COMMAND"] = COMMAND
+    found.globals |= {"COMMAND": COMMAND, "VERSION": __version__, "help_address": help_address}
     found.globals["static"] = static.url
     found.globals["plotly"] = static.plotly_url
     return found
