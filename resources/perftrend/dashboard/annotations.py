@@ -27,6 +27,8 @@ from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import TileColumn
 
 _SHOWN = 50
+_PREVIEW = 200
+"""Number of characters of a text in the preview of a link."""
 _PATH = "/annotations"
 _LARGEST = 2**31 - 1
 """Largest key in the database."""
@@ -192,6 +194,7 @@ def one_annotation(request: Request, site: Context, user: Viewer, identity: Iden
         "annotation.html",
         AnnotationEntry.of(found),
         title=f"Annotation of {found.commit[:12]}",
+        description=" ".join(found.text.split())[:_PREVIEW],
         may_edit=user.may_edit(found.testbed or ALL_TESTBEDS),
         linked=linkify,
     )

@@ -12,6 +12,13 @@ from perftrend.dashboard import openapi
 
 _FORM = "application/x-www-form-urlencoded"
 _SCHEMAS = "#/components/schemas/"
+_MONITORING = "monitoring"
+_GROUPS = {
+    **dict.fromkeys(("livez", "healthz", "metrics"), _MONITORING),
+    **dict.fromkeys(("short", "s"), "shortcuts"),
+    **dict.fromkeys(("sign-in", "sign-out", "me"), "sessions"),
+}
+"""The groups of endpoints that are not below the address of their page."""
 _LIMITS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -86,7 +93,8 @@ def read(document: Mapping[str, Any]) -> ApiReference:
     """Return the content of an OpenAPI document."""
     groups: dict[str, list[ApiOperation]] = {}
     for path, operations in document["paths"].items():
-        name = path.strip("/").partition("/")[0] or "overview"
+        first = path.strip("/").partition("/")[0] or "overview"
+        name = _GROUPS.get(first, first)
         groups.setdefault(name, []).extend(
             _operation(path, method, operation) for method, operation in operations.items()
         )
@@ -94,7 +102,10 @@ def read(document: Mapping[str, Any]) -> ApiReference:
     return ApiReference(
         version=document["info"]["version"],
         about=document["info"].get("description", ""),
-        groups=[ApiGroup(name=name, operations=found) for name, found in groups.items()],
+        groups=[
+            ApiGroup(name=name, operations=found)
+            for name, found in sorted(groups.items(), key=lambda group: group[0] == _MONITORING)
+        ],
         schemas=[
             ApiSchema(
                 name=name, description=schema.get("description", ""), values=list(_fields(schema, place=""))

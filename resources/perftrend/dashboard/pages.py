@@ -61,19 +61,21 @@ def page(
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     problems: Sequence[FormProblem] = (),
+    description: str = "",
     **extra: object,
 ) -> Response:
     """Return the response of a page: HTML, or the model as JSON if that is requested.
 
     :param template: file in ``templates/``; it extends ``base.html`` and receives ``model`` and ``extra``.
     :param title: short title of the page; the project's name is appended.
+    :param description: what the page shows, for previews of its link in chats and search results.
     :param problems: what is wrong with the form of the page, which contains what was entered.
     :param extra: values that only the HTML needs, such as links.
     """
     if wants_json(request):
         answer = json_of(model, status=status)
     else:
-        html = render(request, template, model=model, title=title, **extra)
+        html = render(request, template, model=model, title=title, description=description, **extra)
         if problems:
             html = show_problems(html, SubmittedForm("get", request.url.path, None), problems) or html
         answer = HTMLResponse(html, status)

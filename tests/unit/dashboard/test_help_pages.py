@@ -58,7 +58,7 @@ def test_page_has_each_endpoint_with_its_role_parameters_and_errors(client: Test
                 assert f"Role: {scopes[0]}" in shown
     anchors = re.findall(r'id="([^"]*)"', page)
     assert len(anchors) == len(set(anchors))
-    assert {each for each in re.findall(r'href="#([^"]*)"', page)} <= set(anchors)
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= set(anchors)
 
 
 def identifier(method: str, path: str) -> str:

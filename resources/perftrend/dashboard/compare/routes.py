@@ -87,7 +87,8 @@ def compare(
         request,
         "compare.html",
         model,
-        title="Compare",
+        title=_title(model),
+        description=_description(model),
         status=HTTPStatus.BAD_REQUEST if problems else HTTPStatus.OK,
         problems=problems,
         requested=requested,
@@ -108,6 +109,18 @@ def compare(
         jenkins=site.settings.jenkins.url,
         headers=_cache_headers(requested),
     )
+
+
+def _title(model: CompareResponse) -> str:
+    return f"{model.table.left}, compared with {model.table.right}" if model.table else "Compare"
+
+
+def _description(model: CompareResponse) -> str:
+    """Return the numbers of a table in a line; empty if there is none."""
+    if model.table is None:
+        return ""
+    counts = f"better in {model.table.better}, worse in {model.table.worse}"
+    return f"Left is {counts} and within the noise in {model.table.within_noise} cells"
 
 
 @router.get(f"{_PATH}/table.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})

@@ -25,7 +25,7 @@ from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.csv_export import as_csv
 from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.explore.plot_data import encode_plot
-from perftrend.dashboard.explore.presenter import happenings, latency_figures
+from perftrend.dashboard.explore.presenter import happenings, latency_figures, share_description, share_title
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import Downsample, ExploreState, Show, Spread, read
@@ -111,7 +111,8 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
         request,
         "explore.html",
         answer,
-        title="Explore",
+        title=share_title(answer),
+        description=share_description(answer),
         status=_WRONG if answer.mistakes else 200,
         headers={"Content-Security-Policy": _WITH_PLOT},
         state=state,

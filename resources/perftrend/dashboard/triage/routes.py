@@ -15,6 +15,7 @@ from perftrend.dashboard import links
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.formats import percent
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import (
@@ -23,6 +24,7 @@ from perftrend.dashboard.triage.models import (
     ItemDetail,
     ItemEdits,
     ItemFilter,
+    ItemView,
     TriagePage,
     Undo,
 )
@@ -30,10 +32,17 @@ from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, 
 from perftrend.store.activity import BulkEditResult
 from perftrend.store.alerts import STATUSES, Item, ItemSelection, TriageEdit
 from perftrend.store.alerts.outbox import MOST_ATTEMPTS
+from perftrend.text import format_count
 
 router = APIRouter()
 
 PER_PAGE = 50
+KIND_NAMES = {
+    "regression": "Regression",
+    "progression": "Progression",
+    "silence": "Missing data",
+    "stopped": "No runs",
+}
 _DAY_HOURS = 48
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": EditedItems, "description": "Another user has changed it in the meantime."}
@@ -109,11 +118,14 @@ def undo(request: Request, site: Context, user: TestbedEditor, body: TheUndo) ->
 def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Response:
     """Return all details of an item."""
     item = _one(site, identity)
+    model = item_detail(site, item, may_edit=user.may_edit(item.testbed))
     return page(
         request,
         "triage-item.html",
-        item_detail(site, item, may_edit=user.may_edit(item.testbed)),
-        title=f"Item {identity}",
+        model,
+        title=_title(model.item),
+        description=_description(model.item),
+        kinds=KIND_NAMES,
         may_edit=user.may_edit(item.testbed),
         sparkline=sparklines(site, [item]).get(identity),
     )
@@ -129,6 +141,21 @@ def explore(site: Context, user: Viewer, identity: Identity) -> RedirectResponse
         return RedirectResponse(found.url, 303)
     shortcut = site.store.shortcuts.save(links.fit_shortcut(found.ids), user=user.name)
     return RedirectResponse(links.of_plot(shortcut=shortcut), 303)
+
+
+def _title(item: ItemView) -> str:
+    """Return the title of an item: ``Regression -3.1 % on 2n-clx (item 7)``."""
+    size = "" if item.size is None else f" {percent(item.size)}"
+    return f"{KIND_NAMES[item.kind]}{size} on {item.testbed} (item {item.id})"
+
+
+def _description(item: ItemView) -> str:
+    """Return what an item is about, in a line."""
+    traces = f"{format_count(item.traces, 'trace')}{', ' if item.largest else ''}{item.largest}"
+    commits = (
+        f"after {item.range.last_good[:12] or 'an unknown commit'}, up to {item.range.first_changed[:12]}"
+    )
+    return f"{traces if item.traces else 'No traces'}; {commits}; {item.status}"
 
 
 def _check_editor(site: AppContext, user: User, items: Iterable[int]) -> None:

@@ -57,6 +57,20 @@ def test_item_is_listed_with_what_decides(found: Nights, client: TestClient) -> 
     assert f'href="/triage/{item["id"]}"' in page
 
 
+def test_title_of_an_item_says_what_changed(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+    page = client.get(f"/triage/{item['id']}").text
+
+    title = re.search(r'property="og:title" content="([^"]*)"', page)
+    description = re.search(r'property="og:description" content="([^"]*)"', page)
+    assert title
+    size = "\N{MINUS SIGN}[0-9]+[.][0-9] %"
+    assert re.fullmatch(f"Regression {size} on 2n-clx [(]item {item['id']}[)]", title[1])
+    assert description
+    assert description[1].startswith("2 traces, ")
+    assert description[1].endswith(f"after {commit(19)[:12]}, up to {commit(20)[:12]}; new")
+
+
 def test_commits_of_an_item_are_links(found: Nights) -> None:
     settings = Settings.load(environment={}, overrides={"gerrit.url": "https://review.example.org"})
     app = make_app(AppContext.of(settings, found.store))
