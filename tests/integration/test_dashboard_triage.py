@@ -116,7 +116,7 @@ def test_morning_shows_what_matters_first(browser: Browser, triaging: Dashboard)
         save_picture(page, "triage")
         kinds = page.locator("tr.kind th").all_inner_texts()
 
-        assert ["Regressions", "Improvements", "Missing"] == [text.split()[0] for text in kinds]
+        assert ["Regressions", "Progressions", "Missing"] == [text.split()[0] for text in kinds]
         expect(page.locator("tr.item").first).to_contain_text("3n-icx")
         assert page.locator("svg.spark").count() == page.locator("tr.item").count()
 

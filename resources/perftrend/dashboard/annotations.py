@@ -15,17 +15,20 @@ from pydantic import BaseModel, Field
 
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
+from perftrend.dashboard.form_errors import FieldError, in_field
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.links import EXPLORE
-from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
+from perftrend.dashboard.links import EXPLORE, of_commit
+from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
-from perftrend.errors import UsageError, nearest
+from perftrend.errors import nearest
 from perftrend.store.activity import EditResult
 from perftrend.store.annotations import Annotation, subject_of, validate_commit
 from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import TileColumn
 
 _SHOWN = 50
+_PREVIEW = 200
+"""Number of characters of a text in the preview of a link."""
 _PATH = "/annotations"
 _LARGEST = 2**31 - 1
 """Largest key in the database."""
@@ -136,14 +139,9 @@ def list_annotations(
 ) -> Response:
     """Return annotations of commits."""
     written = site.store.annotations
-    problem, typed = "", commit
-    try:
-        commit = validate_commit(commit) if commit else ""
-    except UsageError as error:
-        if wants_json(request):
-            raise
-        problem, commit = str(error), ""
     if commit:
+        with in_field("commit"):
+            commit = validate_commit(commit)
         found, older = written.of([commit]).get(commit, []), None
     else:
         found = written.newest(_SHOWN + 1, before=before)
@@ -155,14 +153,12 @@ def list_annotations(
         "annotations.html",
         model,
         title=f"Annotations of {commit[:12]}" if commit else "Annotations",
-        status=HTTPStatus.BAD_REQUEST if problem else HTTPStatus.OK,
-        problem=problem,
-        typed=typed,
         plots=plots(site, found),
         recent=recent_commits(site),
         may_annotate=user.highest >= Role.EDITOR,
         testbeds=[each for each in site.store.tiles.testbeds() if user.may_edit(each)],
         linked=linkify,
+        review=lambda revision: of_commit(revision, site.settings),
     )
 
 
@@ -176,9 +172,13 @@ def add(
     """Annotate a commit."""
     testbeds = site.store.tiles.testbeds()
     if new.testbed and new.testbed not in testbeds:
-        raise UsageError(f"the store has no runs of that testbed{nearest(new.testbed, testbeds)}")
+        message = f"the store has no runs of that testbed{nearest(new.testbed, testbeds)}"
+        raise FieldError("testbed", message)
     require_editor(user, [new.testbed or ALL_TESTBEDS])
-    added = site.store.annotations.add(new.commit, new.text, user=user.name, testbed=new.testbed or None)
+    with in_field("commit"):
+        commit = validate_commit(new.commit)
+    with in_field("text"):
+        added = site.store.annotations.add(commit, new.text, user=user.name, testbed=new.testbed or None)
     return done(request, _PATH, AnnotationEntry.of(added), status=201, commit=added.commit)
 
 
@@ -194,6 +194,7 @@ def one_annotation(request: Request, site: Context, user: Viewer, identity: Iden
         "annotation.html",
         AnnotationEntry.of(found),
         title=f"Annotation of {found.commit[:12]}",
+        description=" ".join(found.text.split())[:_PREVIEW],
         may_edit=user.may_edit(found.testbed or ALL_TESTBEDS),
         linked=linkify,
     )
@@ -214,7 +215,8 @@ def edit(
 ) -> Response:
     """Change the text of an annotation."""
     _check_editor(site, user, identity)
-    outcome = site.store.annotations.edit(identity, edited.text, version=edited.version, user=user.name)
+    with in_field("text"):
+        outcome = site.store.annotations.edit(identity, edited.text, version=edited.version, user=user.name)
     return _answer(request, site, identity, outcome, edited.text)
 
 

@@ -19,6 +19,7 @@ from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import (
     health,
+    help_pages,
     job_requests,
     openapi,
     overview,
@@ -71,6 +72,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     search.router,
     saved_views.router,
     ingestions.router,
+    help_pages.router,
     users.router,
     session_routes.router,
 )

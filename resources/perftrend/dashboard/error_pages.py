@@ -15,10 +15,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from perftrend.dashboard.auth import known_user
+from perftrend.dashboard.form_errors import form_again, typed_values
 from perftrend.dashboard.middleware.access_log import current_request_id
 from perftrend.dashboard.pages import page
 from perftrend.errors import (
@@ -41,6 +43,21 @@ _STATUS: Mapping[type[PerftrendError], int] = {
 _AWAY = "the database cannot be reached or is too slow; nothing is lost, try again in a moment"
 _NOT_REACHED = "the database cannot be written or is too slow; try again in a moment"
 _FULL = "the disk of the database is full; try again when it has free space"
+_TITLES: Mapping[int, str] = {
+    400: "This request cannot be fulfilled",
+    401: "Sign in first",
+    403: "You may not do this",
+    404: "This does not exist",
+    405: "This page does not support that",
+    409: "Someone else changed this",
+    413: "The request is too long",
+    415: "The format of the request is not supported",
+    422: "A value is missing or not valid",
+    429: "Too many requests",
+    500: "The dashboard has failed",
+    502: "A service that the dashboard uses has failed",
+    503: "Try again in a moment",
+}
 _READING = {"GET", "HEAD", "OPTIONS"}
 _NOWHERE = "this page does not exist"
 
@@ -68,10 +85,13 @@ def error_page(
         request,
         "error.html",
         Fault(error=line),
-        title=HTTPStatus(status).phrase,
+        title=_TITLES.get(status) or HTTPStatus(status).phrase,
         status=status,
         # Authentication is not repeated here, since it may be what has just failed.
         user=known_user(request),
+        is_error=True,
+        # Before the request is known to be the user's own, its values may be those of another site.
+        typed=typed_values(request) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else (),
         headers={**(headers or {}), "Cache-Control": "no-store"},
     )
 
@@ -85,13 +105,13 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _fault)
 
 
-def _perftrend(request: Request, error: Exception) -> Response:
+async def _perftrend(request: Request, error: Exception) -> Response:
     if isinstance(error, StoreError) and isinstance(error.__cause__, SQLAlchemyError):
-        return _database(request, error)
+        return await run_in_threadpool(_database, request, error)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         LOG.error("%s", explain(error))
-    return error_page(request, status, str(error))
+    return await _form_or_error_page(request, status, error, str(error))
 
 
 def _database(request: Request, error: Exception) -> Response:
@@ -105,14 +125,25 @@ def _database(request: Request, error: Exception) -> Response:
     )
 
 
-def _not_valid(request: Request, error: Exception) -> Response:
+async def _form_or_error_page(
+    request: Request, status: int, error: Exception, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return the page of the form that was sent, with the error; the error page if there is no form."""
+    again = await form_again(request, status, error)
+    if again is not None:
+        return again
+    return await run_in_threadpool(error_page, request, status, message, headers=headers)
+
+
+async def _not_valid(request: Request, error: Exception) -> Response:
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     place = ".".join(str(part) for part in first.get("loc", ())[1:])
     reason = str(first.get("msg", "cannot be read")).removeprefix("Value error, ")
-    return error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {reason}" if place else reason)
+    message = f"{place}: {reason}" if place else reason
+    return await _form_or_error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, error, message)
 
 
-def _http(request: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = error.headers if isinstance(error, HTTPException) else None
     if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
@@ -122,7 +153,7 @@ def _http(request: Request, error: Exception) -> Response:
         detail = _NOWHERE
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers = {**(headers or {}), "Allow": ", ".join(_find_allowed_methods(request))}
-    return error_page(request, status, detail, headers=headers)
+    return await _form_or_error_page(request, status, error, detail, headers)
 
 
 def _find_allowed_methods(request: Request) -> Iterator[str]:

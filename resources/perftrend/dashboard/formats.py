@@ -29,6 +29,11 @@ def percent(ratio: float | None) -> str:
     return NOTHING if ratio is None else text.percent(ratio).replace("-", _MINUS)
 
 
+def change(ratio: float | None) -> str:
+    """Format a relative change in percent with its sign; ``unchanged`` if it rounds to zero."""
+    return NOTHING if ratio is None else text.relative_change(ratio).replace("-", _MINUS)
+
+
 def moment(at: datetime | None) -> str | Markup:
     """Format a time as an element that the browser shows in the local time zone; UTC without JavaScript."""
     if at is None:
@@ -81,6 +86,7 @@ __all__ = [
     "NOTHING",
     "archive",
     "as_cell",
+    "change",
     "commit",
     "duration",
     "moment",
@@ -93,6 +99,7 @@ __all__ = [
 FILTERS: Mapping[str, Callable[..., object]] = {
     "value": value,
     "percent": percent,
+    "change": change,
     "moment": moment,
     "duration": duration,
     "span": span,

@@ -6,7 +6,7 @@ responses themselves, such as 409 for an edit that conflicts with another user's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perftrend.dashboard.auth import Role
@@ -52,7 +52,7 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
     document["info"]["description"] = ABOUT
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            responses, role = operation["responses"], _role(operation)
+            responses, role = operation["responses"], role_of(operation)
             for status in _statuses(method, path, operation):
                 response = {"description": _ERRORS[status], "content": {_JSON: {"schema": _FAULT}}}
                 responses.setdefault(status, response)
@@ -68,7 +68,7 @@ def complete(document: dict[str, Any], *, is_public: bool) -> None:
                 operation["security"].append({})
 
 
-def _role(operation: dict[str, Any]) -> Role | None:
+def role_of(operation: Mapping[str, Any]) -> Role | None:
     """Return the role that an operation requires; None: it requires none."""
     titles = (title for each in operation.get("security", ()) for scopes in each.values() for title in scopes)
     return max(map(Role.of, titles), default=None)
@@ -76,7 +76,7 @@ def _role(operation: dict[str, Any]) -> Role | None:
 
 def _statuses(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
     """Yield the error statuses that an operation can return."""
-    role, has_body = _role(operation), "requestBody" in operation
+    role, has_body = role_of(operation), "requestBody" in operation
     if path not in _FREE:
         yield "429"
     if role is not None:

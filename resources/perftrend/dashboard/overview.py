@@ -28,6 +28,7 @@ from perftrend.dashboard.triage.models import ItemView
 from perftrend.dashboard.triage.views import item_views, name_of_trace, sparklines
 from perftrend.store.alerts import CHANGES, OPEN, Item, ItemSelection
 from perftrend.store.run_verdicts import JudgedRun
+from perftrend.text import format_count
 
 router = APIRouter()
 
@@ -130,6 +131,7 @@ def overview(request: Request, site: Context, user: Viewer) -> Response:
         "overview.html",
         model,
         title="Overview",
+        description=f"{format_count(new_items, 'new item')}; {format_count(len(testbeds), 'testbed')}",
         sparklines=sparklines(site, changes) if changes else {},
     )
 

@@ -8,7 +8,7 @@ Request bodies are parsed alike: one model describes the form of a page and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -16,12 +16,14 @@ from urllib.parse import urlencode
 import jinja2
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from markupsafe import Markup
 from pydantic import BaseModel, ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from perftrend import COMMAND
-from perftrend.dashboard import formats, static
+from perftrend import COMMAND, __version__
+from perftrend.dashboard import formats, links, static
 from perftrend.dashboard.auth import current_user
+from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
 from perftrend.dashboard.response_cache.cache_key import form_token
 
 NAVIGATION: Mapping[str, str] = {
@@ -36,6 +38,13 @@ NAVIGATION: Mapping[str, str] = {
 }
 """The navigation of every page, limited to the pages that the dashboard has."""
 
+HELP_TOPICS = (
+    "overview", "triage", "alerts", "explore", "clusters", "compare", "annotations", "runs", "queue", "jobs",
+    "search", "views", "users", "activity",
+)  # fmt: skip
+"""Topics of the help, which are the first parts of the paths of pages."""
+SENT_FORM = "perftrend.form"
+"""Key in the scope of a request that sends a form: the names and values of its fields."""
 _JSON, _HTML = "application/json", "text/html"
 _FORM = "application/x-www-form-urlencoded"
 _FILES = "multipart/form-data"
@@ -51,18 +60,25 @@ def page(
     title: str,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    problems: Sequence[FormProblem] = (),
+    description: str = "",
     **extra: object,
 ) -> Response:
     """Return the response of a page: HTML, or the model as JSON if that is requested.
 
     :param template: file in ``templates/``; it extends ``base.html`` and receives ``model`` and ``extra``.
     :param title: short title of the page; the project's name is appended.
+    :param description: what the page shows, for previews of its link in chats and search results.
+    :param problems: what is wrong with the form of the page, which contains what was entered.
     :param extra: values that only the HTML needs, such as links.
     """
     if wants_json(request):
         answer = json_of(model, status=status)
     else:
-        answer = HTMLResponse(render(request, template, model=model, title=title, **extra), status)
+        html = render(request, template, model=model, title=title, description=description, **extra)
+        if problems:
+            html = show_problems(html, SubmittedForm("get", request.url.path, None), problems) or html
+        answer = HTMLResponse(html, status)
     answer.headers.update({"Vary": "Accept, Cookie", "Cache-Control": "private, no-cache", **(headers or {})})
     return answer
 
@@ -102,11 +118,29 @@ def render(request: Request, template: str, **values: object) -> str:
         "site": app.state.site,
         "navigation": app.state.navigation,
         "here": request.url.path,
+        "is_error": False,
         "csrf_token": lambda: form_token(request),
     }
     if "user" not in values:
         known["user"] = current_user(request)
     return environment().get_template(template).render(known | values)
+
+
+def help_address(path: str) -> str:
+    """Return the address of the help of a page."""
+    topic = path.strip("/").partition("/")[0] or "overview"
+    return f"/help#{topic}" if topic in HELP_TOPICS else "/help"
+
+
+@jinja2.pass_context
+def linked_commit(context: jinja2.runtime.Context, revision: str) -> str | Markup:
+    """Format a commit, as a link to its review if its address is known.
+
+    Macros that use it are imported ``with context``.
+    """
+    address = links.of_commit(revision, context["site"].settings)
+    shown = formats.commit(revision)
+    return Markup('<a href="{}">{}</a>').format(address, shown) if address else shown
 
 
 @cache
@@ -120,7 +154,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters |= formats.FILTERS
-    found.globals["COMMAND"] = COMMAND
+    found.filters["linked_commit"] = linked_commit
+    found.globals |= {"COMMAND": COMMAND, "VERSION": __version__, "help_address": help_address}
     found.globals["static"] = static.url
     found.globals["plotly"] = static.plotly_url
     return found
@@ -149,9 +184,11 @@ def parse_body(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _
             if kind == _FILES:
                 raise HTTPException(415, f"send a form as {_FORM}, or JSON as {_JSON}")
             form = await request.form()
-            return model.model_validate({name: text for name, text in form.items() if isinstance(text, str)})
+            fields = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
+            request.scope[SENT_FORM] = fields
+            return model.model_validate(dict(fields))
         except ValidationError as error:
-            errors = error.errors(include_url=False, include_context=False)
+            errors = error.errors(include_url=False)
             raise RequestValidationError(
                 [{**each, "loc": ("body", *each["loc"])} for each in errors]
             ) from None

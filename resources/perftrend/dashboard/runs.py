@@ -13,11 +13,12 @@ from pydantic import BaseModel, Field
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import TestbedEditor, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.form_errors import in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.model import Outcome, Run, revision_of
 from perftrend.report.texts import WORST_FIRST, describe_outcomes
-from perftrend.store.invalidations import Invalidation
+from perftrend.store.invalidations import Invalidation, validate_reason
 from perftrend.store.run_verdicts import JudgedRun, RunVerdict
 
 router = APIRouter()
@@ -152,9 +153,10 @@ def invalidate(
     """Mark a run, or results of it, as invalid."""
     run = _find_run(site, selected)
     require_editor(user, [run.testbed])
-    site.store.invalidations.add(
-        run, selected.reason, author=user.name, test=selected.test, trace=selected.trace
-    )
+    with in_field("reason"):
+        reason = validate_reason(selected.reason)
+    with in_field("test" if selected.test else ""):
+        site.store.invalidations.add(run, reason, author=user.name, test=selected.test, trace=selected.trace)
     return _answer(request, site, run)
 
 

@@ -246,7 +246,8 @@ def _store_clusters(
 
 def _log(connection: Connection, action: str, identity: int | None, cluster: StoredCluster) -> None:
     traces = format_count(len(cluster.members), "trace")
-    detail = f"Regression {cluster.regression:.1f} at {cluster.commit[:12]}, {traces}"
+    kind = "Progression" if cluster.regression > 0 else "Regression"
+    detail = f"{kind} {cluster.regression:+.1f} at {cluster.commit[:12]}, {traces}"
     record(connection, LOG_USER, action, f"cluster {identity}", detail)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI, HTTPException
 from httpx import Response
+from markupsafe import escape
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
@@ -21,6 +22,7 @@ from perftrend.errors import (
     StoreError,
     UsageError,
 )
+from tests.unit.dashboard.conftest import Filled, commit
 
 FAULTS: dict[str, tuple[Exception, int, str]] = {
     "usage": (UsageError("no such <b>thing</b>"), 400, "no such <b>thing</b>"),
@@ -59,7 +61,7 @@ def test_person_gets_a_page_in_which_nothing_is_markup(client: TestClient) -> No
     answer = client.get("/fault/usage")
 
     assert "no such &lt;b&gt;thing&lt;/b&gt;" in answer.text
-    assert "<h1>Bad Request</h1>" in answer.text
+    assert "<h1>This request cannot be fulfilled</h1>" in answer.text
     assert "no-store" == answer.headers["Cache-Control"]
 
 
@@ -144,6 +146,29 @@ def test_person_gets_a_page_while_the_database_is_away(client: TestClient, tmp_p
 
     assert 503 == answer.status_code
     assert "the database cannot be reached" in answer.text
+
+
+def test_text_that_was_not_saved_can_be_copied(
+    filled: Filled, editor: TestClient, token: str, tmp_path: Path
+) -> None:
+    text = "a <b>fan</b> failed"
+    form = {"commit": commit(7), "testbed": "", "text": text, "csrf": token}
+    edited(tmp_path, "ALTER TABLE annotations RENAME TO away")
+
+    answer = editor.post("/annotations", data=form, headers={"Accept": "text/html"})
+
+    assert 503 == answer.status_code
+    assert escape(text) in answer.text
+    assert token not in answer.text
+
+
+def test_text_of_another_site_is_not_shown(filled: Filled, editor: TestClient) -> None:
+    form = {"commit": commit(7), "testbed": "", "text": "call 555-1234", "csrf": "x"}
+
+    answer = editor.post("/annotations", data=form, headers={"Accept": "text/html"})
+
+    assert 403 == answer.status_code
+    assert "555" not in answer.text
 
 
 def broken(folder: Path) -> None:

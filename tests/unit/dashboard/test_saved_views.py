@@ -65,6 +65,18 @@ def test_view_is_listed_on_its_page(filled: Filled, editor: TestClient, client: 
     assert view["url"] == client.get(f"/views/{view['id']}").headers["location"]
 
 
+def test_name_of_another_view_stays_in_the_form(filled: Filled, editor: TestClient) -> None:
+    post(editor, "/views", {"name": "Morning", "url": "/triage?status=bug"})
+    page = "/explore?q=metric%3Dmrr"
+    form = {"name": "Morning", "url": page, "csrf": token_of(editor)}
+
+    answer = editor.post("/views", data=form, headers={"Referer": f"http://localhost{page}"})
+
+    assert 409 == answer.status_code
+    assert 'value="Morning"' in answer.text
+    assert "eva has saved another page as" in answer.text
+
+
 @pytest.mark.parametrize("path", ["/explore?q=metric%3Dmrr", "/triage?status=bug", "/compare?by=commits"])
 def test_form_saves_the_page_that_it_is_on(filled: Filled, editor: TestClient, path: str) -> None:
     page = editor.get(path).text

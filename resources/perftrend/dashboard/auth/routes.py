@@ -16,6 +16,7 @@ from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role, RoleName, is_name
 from perftrend.dashboard.auth.tokens import LONGEST_DAYS, new_token
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.error_pages import Fault
+from perftrend.dashboard.form_errors import in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
@@ -178,15 +179,16 @@ def make(
 ) -> Response:
     """Create an API token. It is shown only in this response."""
     identity = identity_of(request)
-    token, text = new_token(
-        site.store.tokens,
-        name=wanted.name,
-        role=Role.of(wanted.role),
-        owner=admin.name,
-        days=wanted.days,
-        groups=None if identity.token else identity.groups,
-        parent=identity.token,
-    )
+    with in_field("name"):
+        token, text = new_token(
+            site.store.tokens,
+            name=wanted.name,
+            role=Role.of(wanted.role),
+            owner=admin.name,
+            days=wanted.days,
+            groups=None if identity.token else identity.groups,
+            parent=identity.token,
+        )
     made = MadeToken(token=text, entry=_entry(token, datetime.now(UTC)))
     return page(request, "token.html", made, title="New API token", status=201, headers=_NO_STORE)
 
@@ -210,10 +212,13 @@ def grant_role(
     wanted: Annotated[NewGrant, Depends(parse_body(NewGrant))],
 ) -> Response:
     """Grant a role to a person or a group: on a testbed, on those that match a pattern, or on all."""
-    person = check_person(wanted.person)
-    _check_scope(wanted.testbed, site.store.tiles.testbeds())
+    with in_field("person"):
+        person = check_person(wanted.person)
+    with in_field("testbed"):
+        _check_scope(wanted.testbed, site.store.tiles.testbeds())
     require_admin(admin, [wanted.testbed])
-    added = site.store.grants.add(person, wanted.testbed, wanted.role, user=admin.name)
+    with in_field("person"):
+        added = site.store.grants.add(person, wanted.testbed, wanted.role, user=admin.name)
     LOG.info("%s granted %s: %s", admin.name, person, added.description)
     return done(request, _USERS, GrantEntry.of(added), status=201)
 

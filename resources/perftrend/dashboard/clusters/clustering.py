@@ -36,6 +36,7 @@ from perftrend.dashboard.clusters.models import (
     OverrepresentedValue,
 )
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.form_errors import FieldError, in_field
 from perftrend.errors import UsageError
 from perftrend.model import finite
 from perftrend.store.clusters import Rule, StoredCluster
@@ -74,9 +75,11 @@ def validate_request(site: AppContext, testbed: str, options: ClusterOptions) ->
         are too many values.
     """
     if testbed not in site.store.tiles.testbeds():
-        raise UsageError(f"testbed {testbed!r} has no runs in the store; choose one from the list")
-    _columns(site, testbed, options)
-    _select_traces(site.catalog.now(), testbed, options)
+        raise FieldError("testbed", f"testbed {testbed!r} has no runs in the store; choose one from the list")
+    with in_field("testbed"):
+        _columns(site, testbed, options)
+    with in_field("query"):
+        _select_traces(site.catalog.now(), testbed, options)
 
 
 def find(

@@ -47,6 +47,7 @@ from perftrend.store.activity import BulkEditResult
 from perftrend.store.clusterings import NewestClustering
 from perftrend.store.clusters import StoredCluster
 from perftrend.store.shortcuts import MOST_TRACES
+from perftrend.text import format_count
 
 router = APIRouter()
 
@@ -196,8 +197,13 @@ def cluster(
         search=prepare_bisect_commands(site, stored),
         activity=entries,
     )
+    found = model.cluster
     return page(
-        request, "cluster.html", model, title=f"Cluster {identity}", start=start, shown=TRACES_PER_PAGE,
+        request, "cluster.html", model,
+        title=f"{found.direction.capitalize()} of {format_count(found.size, 'trace')} on {found.testbed} "
+        f"(cluster {identity})",
+        description=f"Step at {found.commit[:12]}, after {found.before[:12]}; {found.status.value}",
+        start=start, shown=TRACES_PER_PAGE,
         drawing=draw_centroid, alike=alike, label=label, named=format_parameters,
     )  # fmt: skip
 

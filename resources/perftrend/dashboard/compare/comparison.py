@@ -42,6 +42,7 @@ from perftrend.dashboard.compare.values import (
     with_samples,
 )
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.form_errors import in_field
 from perftrend.errors import UsageError
 from perftrend.model import Better, Samples, TraceKey
 from perftrend.store import Store
@@ -145,7 +146,8 @@ def compare_sides(site: AppContext, requested: Question) -> PairComparison:
     :raises ServiceError: if Jenkins has no report of the patch set, or fails.
     """
     now = site.catalog.now()
-    chosen = select_traces(now, requested.q)
+    with in_field("q"):
+        chosen = select_traces(now, requested.q)
     if requested.by is By.PATCH:
         return _of_patch(site, now, chosen, requested)
     own = now.table.own
@@ -166,10 +168,12 @@ def select_traces(now: Traces, query: str) -> NDArray[np.intp]:
 
 
 def _of_vertical(site: AppContext, now: Traces, pairs: Pairs, requested: Question) -> PairComparison:
-    _check_number(2 * len(pairs) + len(pairs.left_alone) + len(pairs.right_alone))
+    with in_field("q"):
+        _check_number(2 * len(pairs) + len(pairs.left_alone) + len(pairs.right_alone))
     pairs = pairs.only(_of_one_unit(now, pairs))
     # Both sides together, so that a tile with values of both is read once.
-    whole = _at(site, now, np.concatenate([pairs.left, pairs.right]), requested.at, requested.rule)
+    with in_field("at"):
+        whole = _at(site, now, np.concatenate([pairs.left, pairs.right]), requested.at, requested.rule)
     sides = whole.part(slice(0, len(pairs))), whole.part(slice(len(pairs), None))
     vertical = requested.vertical
     when = f", {_describe_time_point(requested.at, requested.rule)}"
@@ -182,12 +186,13 @@ def _of_vertical(site: AppContext, now: Traces, pairs: Pairs, requested: Questio
 
 
 def _of_commits(site: AppContext, now: Traces, pairs: Pairs, requested: Question) -> PairComparison:
-    _check_number(len(pairs))
+    with in_field("q"):
+        _check_number(len(pairs))
     values_at = WholeTiles(site.store).values
-    left, right = (
-        _at(site, now, pairs.left, at, requested.rule, values_at=values_at)
-        for at in (requested.left, requested.right)
-    )
+    with in_field("left"):
+        left = _at(site, now, pairs.left, requested.left, requested.rule, values_at=values_at)
+    with in_field("right"):
+        right = _at(site, now, pairs.left, requested.right, requested.rule, values_at=values_at)
     titles = (
         _describe_time_point(requested.left, requested.rule),
         _describe_time_point(requested.right, requested.rule),
@@ -196,7 +201,8 @@ def _of_commits(site: AppContext, now: Traces, pairs: Pairs, requested: Question
 
 
 def _of_patch(site: AppContext, now: Traces, chosen: NDArray[np.intp], requested: Question) -> PairComparison:
-    patch = read_patch(site.store, requested.patch, jenkins=site.settings.jenkins)
+    with in_field("patch"):
+        patch = read_patch(site.store, requested.patch, jenkins=site.settings.jenkins)
     here = now.table.by_value("testbed", chosen).get(patch.test.testbed, np.arange(0))
     keys = {place: now.stored[place].key for place in chosen[here].tolist()}
     former = now.table.former.get("test", {})
@@ -207,7 +213,8 @@ def _of_patch(site: AppContext, now: Traces, chosen: NDArray[np.intp], requested
             patch, named, keys, is_all=not requested.q, titles=(name, "its parent, measured in the same test")
         )
     pairs = of_named(named, now.table.own)
-    right = _at(site, now, pairs.right, requested.at, requested.rule)
+    with in_field("at"):
+        right = _at(site, now, pairs.right, requested.at, requested.rule)
     tests = [patch.tests[number] for number in pairs.left.tolist()]
     return _comparison(
         pairs,

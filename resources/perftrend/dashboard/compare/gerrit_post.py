@@ -20,7 +20,7 @@ from perftrend.dashboard.compare.query import Question, Ratio
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain, value
 from perftrend.errors import SettingsError
-from perftrend.text import align
+from perftrend.text import align, relative_change
 
 RACE_S = 2.0
 """Time that a form sent a second time waits for the first."""
@@ -33,7 +33,7 @@ _CELLS = 15
 _LONGEST = 60
 """Maximum number of characters of a name."""
 _INDENT = "    "
-_HEADINGS = ("test", "of", "left", "right", "ratio", "left is")
+_HEADINGS = ("test", "of", "left", "right", "", "left is")
 _NAMES = 2
 """Number of columns with names, which come first."""
 _SHOWN = ("worse", "better")
@@ -68,7 +68,7 @@ def post(
     """
     gerrit = connect(site.settings.gerrit)
     # Each query has its own job name, so that its message does not replace that of another query.
-    same_data = requested.but(ratio="signed", sort="weight", reverse=False, first=0, row="")
+    same_data = requested.but(ratio="percent", noise=False, sort="weight", reverse=False, first=0, row="")
     job = f"{_JOB}-{digest_of(same_data)[:12]}"
     now = datetime.now(UTC)
     if not site.store.spent.spend(digest_of(f"compare {wanted.nonce}"), now, now + _NONCE_LIFE):
@@ -98,7 +98,7 @@ def message(comparison: PairComparison, *, ratio: Ratio, user: str, link: str) -
     differing.sort(key=lambda pair: (-abs(comparison.ratios.gain[pair]), comparison.ratios.gain[pair]))
     paragraphs = [_sentence(comparison, verdicts, user)]
     if differing:
-        legend = f"The ratio is {ratio.meaning}. Ratios within the noise (99 %) are omitted."
+        legend = f"The {ratio.noun} is {ratio.meaning}. Those within the noise (99 %) are omitted."
         paragraphs += [_table(comparison, differing, verdicts, ratio), legend]
     if comparison.simulated:
         paragraphs.append(f"Simulated, no packet was sent: {', '.join(map(_line, comparison.simulated))}.")
@@ -120,12 +120,13 @@ def _table(
     comparison: PairComparison, differing: list[int], verdicts: Sequence[Verdict], ratio: Ratio
 ) -> str:
     layout, found = comparison.layout, comparison.ratios
-    numbers = found.plain if ratio is Ratio.PLAIN else found.signed
-    cells = [_HEADINGS]
+    numbers = found.signed if ratio is Ratio.SIGNED else found.plain
+    cells = [tuple(each or ratio.noun for each in _HEADINGS)]
     for pair in differing[:_CELLS]:
         left, right = (value(side(pair).value, comparison.units[pair]) for side in comparison.sides)
         row, name = layout.rows[layout.row_of[pair]], layout.columns[layout.column_of[pair]].name
-        written = f"{float(numbers[pair]):.3f}"
+        number = float(numbers[pair])
+        written = relative_change(number - 1) if ratio is Ratio.PERCENT else f"{number:.3f}"
         cells.append((_line(row), _line(name), left, right, written, verdicts[pair]))
     filled = [place for place in range(len(_HEADINGS)) if any(row[place] for row in cells[1:])]
     names = sum(place < _NAMES for place in filled)

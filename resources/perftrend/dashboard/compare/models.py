@@ -114,6 +114,9 @@ class TableEntry(BaseModel):
     rows: list[RowEntry]
     first: int
     all_rows: int
+    """Number of rows of all parts; without those within the noise if the page does not show them."""
+    rows_within_noise: int
+    """Number of rows whose differences are all within the noise. JSON and CSV always contain them."""
     better: int
     """Number of cells in which left is better by more than noise; likewise for the following fields."""
     worse: int
@@ -149,7 +152,9 @@ class CompareResponse(BaseModel):
     patch_of: str
     against: str
     ratio: str
-    """Notation of ratios on the page: ``signed`` or ``plain``; a cell here has both."""
+    """Notation on the page: ``percent``, ``signed`` or ``plain``; a cell here has both ratios."""
+    noise: bool
+    """Whether the page shows rows within the noise."""
     sort: str
     reverse: bool
     traces: int

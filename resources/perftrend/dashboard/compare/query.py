@@ -52,18 +52,29 @@ class Against(StrEnum):
 class Ratio(StrEnum):
     """Notation of the ratio of a cell."""
 
+    PERCENT = "percent"
     SIGNED = "signed"
     PLAIN = "plain"
 
     @property
     def words(self) -> str:
         """Label of the option."""
-        return {Ratio.SIGNED: "with a sign", Ratio.PLAIN: "below and above 1"}[self]
+        return {
+            Ratio.PERCENT: "per cent",
+            Ratio.SIGNED: "ratios with a sign",
+            Ratio.PLAIN: "ratios below and above 1",
+        }[self]
+
+    @property
+    def noun(self) -> str:
+        """Name of the number."""
+        return "difference" if self is Ratio.PERCENT else "ratio"
 
     @property
     def meaning(self) -> str:
         """Meaning of the number."""
         return {
+            Ratio.PERCENT: "that of left from right, in per cent of right",
             Ratio.SIGNED: "left/right if left is larger, else -right/left",
             Ratio.PLAIN: "left/right: above 1 if left is larger, below 1 if right is",
         }[self]
@@ -88,7 +99,9 @@ class Question(BaseModel):
     patch: Annotated[str, Field(max_length=300)] = ""
     """The job and the build that measured a patch set, ``job/build``, or ``change/patch set``."""
     against: Against = Against.PARENT
-    ratio: Ratio = Ratio.SIGNED
+    ratio: Ratio = Ratio.PERCENT
+    noise: bool = False
+    """Whether the page also shows rows whose differences are all within the noise."""
     sort: Annotated[str, Field(max_length=20)] = "weight"
     """An aggregate, ``name``, or ``c`` and the number of a column."""
     reverse: bool = False

@@ -43,6 +43,7 @@ from perftrend.dashboard.compare.table import (
     describe_cell,
     explore_link,
     format_cell_ratio,
+    format_left_by_right,
     format_ratio,
     is_off,
     shade,
@@ -50,6 +51,8 @@ from perftrend.dashboard.compare.table import (
 )
 from perftrend.dashboard.context import AppContext, Context, recent_commits
 from perftrend.dashboard.error_pages import Fault
+from perftrend.dashboard.form_errors import FieldError, in_field, problems_of
+from perftrend.dashboard.html_forms import FormProblem
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
@@ -79,13 +82,15 @@ def compare(
     request: Request, site: Context, user: Viewer, requested: Annotated[PageQuestion, Query()]
 ) -> Response:
     """Return a table of ratios of many traces."""
-    model = _build_response(site, requested)
+    model, problems = _build_response(site, requested, with_noise=requested.noise or wants_json(request))
     return page(
         request,
         "compare.html",
         model,
-        title="Compare",
-        status=_status(request, model),
+        title=_title(model),
+        description=_description(model),
+        status=HTTPStatus.BAD_REQUEST if problems else HTTPStatus.OK,
+        problems=problems,
         requested=requested,
         sorts=(*AGGREGATES, BY_NAME),
         may_post=user.highest >= Role.EDITOR,
@@ -95,6 +100,7 @@ def compare(
         explored=explore_link,
         ratio=format_ratio,
         shown_ratio=format_cell_ratio,
+        left_by_right=format_left_by_right,
         ratios=list(Ratio),
         shade=shade,
         describe=describe_cell,
@@ -103,6 +109,18 @@ def compare(
         jenkins=site.settings.jenkins.url,
         headers=_cache_headers(requested),
     )
+
+
+def _title(model: CompareResponse) -> str:
+    return f"{model.table.left}, compared with {model.table.right}" if model.table else "Compare"
+
+
+def _description(model: CompareResponse) -> str:
+    """Return the numbers of a table in a line; empty if there is none."""
+    if model.table is None:
+        return ""
+    counts = f"better in {model.table.better}, worse in {model.table.worse}"
+    return f"Left is {counts} and within the noise in {model.table.within_noise} cells"
 
 
 @router.get(f"{_PATH}/table.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
@@ -178,20 +196,24 @@ def _choices(found: Sequence[tuple[str, int]], limit: int, traces: int) -> list[
     return [ChoiceEntry(value=value, count=count) for value, count in chosen]
 
 
-def _build_response(site: AppContext, requested: Question) -> CompareResponse:
-    """Return the model of the page; an error is a problem that is shown next to the form."""
-    problem, table = "", None
+def _build_response(
+    site: AppContext, requested: Question, *, with_noise: bool
+) -> tuple[CompareResponse, list[FormProblem]]:
+    """Return the model of the page, and what is wrong with the form."""
+    problems: list[FormProblem] = []
+    table = None
     choices, traces = TraceTable([]).choices(parse("")), 0
     try:
-        query = parse(requested.q)
+        with in_field("q"):
+            query = parse(requested.q)
         now = site.catalog.now()
         choices, traces = now.choices(query), len(now.table.rows(query))
         if requested.is_whole:
-            table = _table(site, requested)
+            table = _table(site, requested, with_noise=with_noise)
     except (UsageError, ArchiveError, ServiceError) as error:
-        problem = str(error)
+        problems = problems_of(error)
     limits = {name: _VALUES_OF_VERTICAL if name == requested.vertical else _VALUES for name in choices}
-    return CompareResponse(
+    model = CompareResponse(
         **requested.model_dump(mode="json", include=set(CompareResponse.model_fields)),
         patch_of=requested.patch,
         traces=traces,
@@ -204,16 +226,17 @@ def _build_response(site: AppContext, requested: Question) -> CompareResponse:
             for name, found in choices.items()
         ],
         patches=_patches(site) if requested.by is By.PATCH else [],
-        problem=problem,
+        problem="; ".join(each.message for each in problems),
         table=table,
     )
+    return model, problems
 
 
-def _table(site: AppContext, requested: Question) -> TableEntry:
+def _table(site: AppContext, requested: Question, *, with_noise: bool) -> TableEntry:
     comparison = compare_sides(site, requested)
     if not comparison.verdicts:
-        raise UsageError(_no_pairs(comparison, requested))
-    return table_of(comparison, requested)
+        raise FieldError("q", _no_pairs(comparison, requested))
+    return table_of(comparison, requested, with_noise=with_noise or bool(requested.row))
 
 
 def _no_pairs(comparison: PairComparison, requested: Question) -> str:
@@ -239,11 +262,6 @@ def _patches(site: AppContext) -> list[PatchEntry]:
         )
         for each in site.store.patch_tests.newest(MOST_LISTED)
     ]
-
-
-def _status(request: Request, model: CompareResponse) -> int:
-    """Return an error status only to programs; the page shows the problem next to the form."""
-    return HTTPStatus.BAD_REQUEST if model.problem and wants_json(request) else HTTPStatus.OK
 
 
 def _cache_headers(requested: Question) -> dict[str, str]:

@@ -16,7 +16,7 @@ from perftrend.dashboard import links
 from perftrend.dashboard.compare.comparison import PairComparison, ValueOrigin
 from perftrend.dashboard.compare.models import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
 from perftrend.dashboard.compare.query import BY_NAME, By, Question, Ratio
-from perftrend.dashboard.formats import NOTHING, value
+from perftrend.dashboard.formats import NOTHING, change, value
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
@@ -58,11 +58,16 @@ def sort_rows(comparison: PairComparison, requested: Question) -> SortedRows:
     return SortedRows(order, aggregates, levels(shown, full), full)
 
 
-def table_of(comparison: PairComparison, requested: Question) -> TableEntry:
-    """Return the rows of a page."""
+def table_of(comparison: PairComparison, requested: Question, *, with_noise: bool) -> TableEntry:
+    """Return the rows of a page.
+
+    :param with_noise: whether to return also rows whose differences are all within the noise.
+    """
     layout, ordered = comparison.layout, sort_rows(comparison, requested)
     columns = _select_columns(comparison)
-    chosen = _select_rows(layout, ordered, requested, len(columns))
+    is_noise = _find_noise(comparison)
+    order = ordered.order if with_noise else ordered.order[~is_noise[ordered.order]]
+    chosen = _select_rows(layout, order, requested, len(columns))
     counts = Counter(comparison.verdicts)
     return TableEntry(
         left=comparison.titles[0],
@@ -79,7 +84,8 @@ def table_of(comparison: PairComparison, requested: Question) -> TableEntry:
             for row, cells in zip(chosen, cells_of(layout, chosen), strict=True)
         ],
         first=requested.first,
-        all_rows=len(layout.rows),
+        all_rows=len(order),
+        rows_within_noise=int(is_noise.sum()),
         better=counts["better"],
         worse=counts["worse"],
         within_noise=counts["within noise"] + counts["equal"],
@@ -133,11 +139,23 @@ def _row(
     )
 
 
-def _select_rows(layout: Layout, ordered: SortedRows, requested: Question, columns: int) -> list[int]:
+def _find_noise(comparison: PairComparison) -> NDArray[np.bool_]:
+    """Return whether the differences of each row are all within the noise; at least one has to be known."""
+    row_of, rows = comparison.layout.row_of, len(comparison.layout.rows)
+    verdicts = np.array(comparison.verdicts)
+    differs = np.isin(verdicts, ("better", "worse"))
+    is_known = verdicts != "no value"
+    has_difference, has_value = (
+        np.bincount(row_of[each], minlength=rows) > 0 for each in (differs, is_known)
+    )
+    return has_value & ~has_difference
+
+
+def _select_rows(layout: Layout, order: NDArray[np.intp], requested: Question, columns: int) -> list[int]:
     if requested.row:
         return [layout.rows.index(requested.row)] if requested.row in layout.rows else []
     size = min(max(_MOST_CELLS // max(columns, 1), _FEWEST_ROWS), _MOST_ROWS)
-    rows: list[int] = ordered.order[requested.first : requested.first + size].tolist()
+    rows: list[int] = order[requested.first : requested.first + size].tolist()
     return rows
 
 
@@ -169,7 +187,16 @@ def format_ratio(number: float | None) -> str:
 
 def format_cell_ratio(cell: CellEntry, requested: Question) -> str:
     """Format the ratio of a cell in the chosen notation."""
-    return format_ratio(cell.ratio if requested.ratio is Ratio.PLAIN else cell.signed)
+    if requested.ratio is Ratio.SIGNED:
+        return format_ratio(cell.signed)
+    return format_left_by_right(cell.ratio, requested)
+
+
+def format_left_by_right(ratio: float | None, requested: Question) -> str:
+    """Format a ratio of left to right, or of the better side to the worse: in per cent or as a number."""
+    if ratio is None or requested.ratio is not Ratio.PERCENT:
+        return format_ratio(ratio)
+    return change(ratio - 1)
 
 
 def shade(cell: CellEntry) -> str:
@@ -179,11 +206,12 @@ def shade(cell: CellEntry) -> str:
     return f"heat b{cell.shade}" if cell.shade > 0 else f"heat w{-cell.shade}"
 
 
-def describe_cell(cell: CellEntry) -> str:
+def describe_cell(cell: CellEntry, requested: Question) -> str:
     """Return a description of a cell: its values, its ratio and the interval of the ratio."""
     sides = f"left {_format_side(cell.left, cell.unit)}; right {_format_side(cell.right, cell.unit)}"
-    interval = "" if cell.low is None else f" ({format_ratio(cell.low)} to {format_ratio(cell.high)})"
-    return f"{sides}; left/right {format_ratio(cell.ratio)}{interval}"
+    ratio, low, high = (format_left_by_right(each, requested) for each in (cell.ratio, cell.low, cell.high))
+    interval = "" if cell.low is None else f" ({low} to {high})"
+    return f"{sides}; {'' if requested.ratio is Ratio.PERCENT else 'left/right '}{ratio}{interval}"
 
 
 def is_off(cell: CellEntry, requested: Question) -> bool:

@@ -45,6 +45,7 @@ from perftrend.dashboard.explore.zoom import AXES
 from perftrend.model import Better, Change, Samples, finite
 from perftrend.report import latency_graph
 from perftrend.settings.sections import AnalysisSettings
+from perftrend.text import format_count
 
 MOST_MARKED = 50
 """Maximum number of traces that are searched for changes."""
@@ -405,3 +406,31 @@ def latency_figures(point: PointModel | None) -> list[LatencyFigure]:
         for run in (point.runs if point else ())
         if latency_graph.can_draw(run.latency)
     ]
+
+
+def share_title(answer: Explore) -> str:
+    """Return a title that names the traces: ``64b-2t1c-eth-l2xcbase-testpmd and 3 more on 2n-clx``."""
+    names = [_full_name(answer, line) for line in answer.lines]
+    if not names:
+        return "Explore"
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} on {answer.testbed}"
+
+
+def share_description(answer: Explore) -> str:
+    """Return what a plot shows, in a line; empty if it shows nothing."""
+    if not answer.lines or not answer.points:
+        return ""
+    first, last = (f"{each.started:%Y-%m-%d}" for each in (answer.points[0], answer.points[-1]))
+    changes = [each.direction for each in answer.changes]
+    counts = [
+        format_count(changes.count(kind), kind) for kind in ("regression", "progression") if kind in changes
+    ]
+    lines = format_count(len(answer.lines), "line")
+    return f"{lines}, {first} to {last}: {', '.join(counts) or 'no changes'}"
+
+
+def _full_name(answer: Explore, line: PlotLine) -> str:
+    test = line.parameters.get("test") or answer.common.get("test", "")
+    words = [each for each in (test, *line.label.split()) if each not in ("", answer.testbed)]
+    return " ".join(dict.fromkeys(words)) or line.id

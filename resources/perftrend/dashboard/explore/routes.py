@@ -26,7 +26,13 @@ from perftrend.dashboard.explore.csv_export import as_csv
 from perftrend.dashboard.explore.line_table import line_table
 from perftrend.dashboard.explore.models import Explore
 from perftrend.dashboard.explore.plot_data import encode_plot, is_dense
-from perftrend.dashboard.explore.presenter import happenings, latency_figures, set_change_label
+from perftrend.dashboard.explore.presenter import (
+    happenings,
+    latency_figures,
+    set_change_label,
+    share_description,
+    share_title,
+)
 from perftrend.dashboard.explore.response import explore
 from perftrend.dashboard.explore.shortcuts import can_save
 from perftrend.dashboard.explore.state import (
@@ -127,7 +133,8 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
         request,
         "explore.html",
         answer,
-        title="Explore",
+        title=share_title(answer),
+        description=share_description(answer),
         status=_WRONG if answer.mistakes else 200,
         headers={"Content-Security-Policy": _WITH_PLOT},
         state=state,

@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -23,7 +24,7 @@ from perftrend.clients.mail import address
 from perftrend.clients.webhook import check_url
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.triage.models import Number
-from perftrend.dashboard.triage.notifications import targets_of
+from perftrend.dashboard.triage.notifications import mail_addresses
 from perftrend.errors import PerftrendError
 from perftrend.store.alerts import Alert, Override, Rules
 
@@ -94,7 +95,7 @@ class AlertRules(BaseModel):
     """Number of hours without a run after which a testbed is reported; 0: never."""
     owner: Annotated[Line, Field(max_length=200)] = ""
     action: Literal["none", "mail", "gerrit", "webhook"] = "none"
-    target: Annotated[Line, Field(max_length=2000)] = ""
+    target: Annotated[Line, Field(max_length=2000, validate_default=True)] = ""
     """Mail addresses; the URL of a webhook; for Gerrit, the project on whose changes messages are posted."""
     enabled: bool = True
 
@@ -105,23 +106,33 @@ class AlertRules(BaseModel):
             raise ValueError("write unprintable characters as %XX")
         return str(_sensible(parse, value.strip()))
 
-    @model_validator(mode="after")
-    def _is_sensible(self) -> AlertRules:
-        _sensible(self._detector)
-        if self.confidence_percent and self.method != "mdl":
-            raise ValueError(f"the detector {self.method} has no confidence; leave confidence_percent at 0")
-        if self.action == "none":
-            return self
-        if not self.target:
-            raise ValueError(f"target is missing; {_TARGETS[self.action]}")
-        if self.action == "webhook":
-            _sensible(check_url, self.target)
-        if self.action == "mail":
-            addresses = targets_of(self.rules)
+    @field_validator("confidence_percent")
+    @classmethod
+    def _has_confidence(cls, value: float, info: ValidationInfo) -> float:
+        method = info.data.get("method", "mdl")
+        if value and method != "mdl":
+            raise ValueError(f"the detector {method} has no confidence; leave confidence_percent at 0")
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _is_target(cls, value: str, info: ValidationInfo) -> str:
+        action = info.data.get("action", "none")
+        if action in _TARGETS and not value:
+            raise ValueError(f"target is missing; {_TARGETS[action]}")
+        if action == "webhook":
+            _sensible(check_url, value)
+        if action == "mail":
+            addresses = mail_addresses(value)
             if not addresses:
                 raise ValueError(f"target has no mail address; {_TARGETS['mail']}")
             for each in addresses:
                 _sensible(address, each)
+        return value
+
+    @model_validator(mode="after")
+    def _is_sensible(self) -> AlertRules:
+        _sensible(self._detector)
         return self
 
     @property

@@ -11,6 +11,7 @@ from perftrend.analysis.formula import Term
 from perftrend.analysis.query import parse
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.form_errors import FieldError, in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.alert_models import (
@@ -163,7 +164,8 @@ def begin_dry_run(  # noqa: PLR0917 - FastAPI passes each by name
 ) -> Response:
     """Start a dry run of an alert over the newest nights; no messages are sent."""
     require_editor(user, [body.testbed])
-    begun = runs.begin(site, _one(site, identity), body.testbed, nights=body.nights)
+    with in_field("testbed"):
+        begun = runs.begin(site, _one(site, identity), body.testbed, nights=body.nights)
     return done(request, f"/alerts/{identity}/dry-run", begun, status=202, testbed=body.testbed)
 
 
@@ -235,7 +237,8 @@ def _overridden(site: AppContext, body: OverrideEdit) -> list[StoredTrace]:
     now = site.catalog.now()
     trace = now.by_hash.get(body.trace)
     if trace is None:
-        raise UsageError(f"the store has no trace {body.trace}; copy the hash from the page of an item")
+        message = f"the store has no trace {body.trace}; copy the hash from the page of an item"
+        raise FieldError("trace", message)
     test = {name: value for name, value in trace.key.as_dict().items() if name in {"testbed", "test"}}
     if body.scope == "trace" or "test" not in test:
         return [trace]

@@ -16,6 +16,7 @@ from perftrend.analysis.alerts import FindingRule, NightReport, replay_nights
 from perftrend.analysis.alerts.findings import largest
 from perftrend.dashboard.background import defect
 from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.form_errors import FieldError
 from perftrend.dashboard.triage.alert_models import DryRun, NightView, WouldNotify
 from perftrend.dashboard.triage.alert_scan import history_of, watches_of
 from perftrend.dashboard.triage.notifications import name_of
@@ -68,7 +69,8 @@ class DryRuns:
         if len(chosen) * nights > MOST_WORK:
             fewer = MOST_WORK // len(chosen)
             hint = f"choose {fewer} nights" if fewer else "give the alert a query with fewer traces"
-            raise UsageError(f"{len(chosen)} traces in {nights} nights are too many for a dry run; {hint}")
+            message = f"{len(chosen)} traces in {nights} nights are too many for a dry run; {hint}"
+            raise FieldError("nights", message)
         key = (alert.identity, testbed)
         with self._lock:
             now = self._runs.get(key)

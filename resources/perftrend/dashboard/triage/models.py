@@ -132,7 +132,7 @@ class ItemView(BaseModel):
 
 
 class TriagePage(BaseModel):
-    """Items: regressions, then improvements, then missing data, each the newest and largest first."""
+    """Items: regressions, then progressions, then missing data, each the newest and largest first."""
 
     counts: dict[str, int]
     """Number of items of each status."""

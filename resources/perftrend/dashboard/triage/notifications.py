@@ -152,8 +152,12 @@ def targets_of(rules: Rules) -> list[str]:
         return []
     if rules.action != "mail":
         return [rules.target]
-    # An address that is listed twice receives one mail.
-    return list(dict.fromkeys(filter(None, re.split(r"[\s,;]+", rules.target))))
+    return mail_addresses(rules.target)
+
+
+def mail_addresses(text: str) -> list[str]:
+    """Return the mail addresses of a list; one that is listed twice receives one mail."""
+    return list(dict.fromkeys(filter(None, re.split(r"[\s,;]+", text))))
 
 
 def payload_of(

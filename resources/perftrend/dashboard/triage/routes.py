@@ -14,6 +14,8 @@ from starlette.responses import RedirectResponse
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.formats import percent
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import (
@@ -23,6 +25,7 @@ from perftrend.dashboard.triage.models import (
     ItemEdits,
     ItemFilter,
     ItemVersions,
+    ItemView,
     OwnerEdit,
     SnoozeEdit,
     Split,
@@ -35,10 +38,17 @@ from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, 
 from perftrend.store.activity import BulkEditResult
 from perftrend.store.alerts import OPEN, SNOOZED, STATUSES, Item, ItemSelection, TriageEdit
 from perftrend.store.alerts.outbox import MOST_ATTEMPTS
+from perftrend.text import format_count
 
 router = APIRouter()
 
 PER_PAGE = 50
+KIND_NAMES = {
+    "regression": "Regression",
+    "progression": "Progression",
+    "silence": "Missing data",
+    "stopped": "No runs",
+}
 _DAY_HOURS = 48
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": EditedItems, "description": "Another user has changed it in the meantime."}
@@ -59,11 +69,13 @@ TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
 def triage(request: Request, site: Context, user: Viewer, wanted: Annotated[ItemFilter, Query()]) -> Response:
     """Return the items that match a filter."""
     items = site.store.alerts.items
+    with in_field("query"):
+        traces = hashes(site, wanted.query)
     chosen = ItemSelection(
         statuses=_statuses(wanted),
         testbed=wanted.testbed,
         owner=wanted.owner,
-        traces=hashes(site, wanted.query),
+        traces=traces,
     )
     found, total = items.select(chosen, limit=PER_PAGE, offset=(wanted.page - 1) * PER_PAGE)
     counted = items.counts()
@@ -113,7 +125,8 @@ def snooze(request: Request, site: Context, user: TestbedEditor, body: TheSnooze
     _check_editor(site, user, body.items)
     items, now = site.store.alerts.items, datetime.now(UTC)
     testbed_of = {item.identity: item.testbed for item in items.of(body.items)}
-    until = {each: parse_snooze(site, each, body.until, now) for each in sorted({*testbed_of.values()})}
+    with in_field("until"):
+        until = {each: parse_snooze(site, each, body.until, now) for each in sorted({*testbed_of.values()})}
     edits = [
         # Items that do not exist are reported by the edit itself.
         TriageEdit(item, version, SNOOZED, body.message, snooze=until.get(testbed_of.get(item, "")))
@@ -184,7 +197,9 @@ def one(request: Request, site: Context, user: Viewer, identity: Identity) -> Re
         request,
         "triage-item.html",
         model,
-        title=f"Item {identity}",
+        title=_title(model.item),
+        description=_description(model.item),
+        kinds=KIND_NAMES,
         may_edit=user.may_edit(item.testbed),
         drawings={plot.testbed: draw(plot, low, high, is_small=plot is not model.plot) for plot in plots},
         owners=site.store.alerts.items.owners(),
@@ -202,6 +217,21 @@ def explore(site: Context, user: Viewer, identity: Identity, at: Column = None) 
         return RedirectResponse(found.url, 303)
     shortcut = site.store.shortcuts.save(links.fit_shortcut(found.ids), user=user.name)
     return RedirectResponse(found.by_shortcut(shortcut), 303)
+
+
+def _title(item: ItemView) -> str:
+    """Return the title of an item: ``Regression -3.1 % on 2n-clx (item 7)``."""
+    size = "" if item.size is None else f" {percent(item.size)}"
+    return f"{KIND_NAMES[item.kind]}{size} on {item.testbed} (item {item.id})"
+
+
+def _description(item: ItemView) -> str:
+    """Return what an item is about, in a line."""
+    traces = f"{format_count(item.traces, 'trace')}{', ' if item.largest else ''}{item.largest}"
+    commits = (
+        f"after {item.range.last_good[:12] or 'an unknown commit'}, up to {item.range.first_changed[:12]}"
+    )
+    return f"{traces if item.traces else 'No traces'}; {commits}; {item.status}"
 
 
 def _check_editor(site: AppContext, user: User, items: Iterable[int]) -> None:

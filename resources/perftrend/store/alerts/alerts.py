@@ -19,6 +19,7 @@ from perftrend.store.activity import EditResult, record
 from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
+from perftrend.store.alerts.rule_texts import describe_difference, describe_override, describe_rules
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.rows import current_hash
 from perftrend.store.schema import alert_overrides, alerts, item_alerts, outbox, runs
@@ -174,7 +175,7 @@ class Alerts:
         with write_transaction(self._engine) as connection:
             key = connection.execute(sa.insert(alerts), row).inserted_primary_key
             added = _there(_find(connection, int(key[0]) if key else 0))
-            record(connection, user, "made", added.subject, _describe_rules(rules))
+            record(connection, user, "made", added.subject, describe_rules(rules))
         return added
 
     def edit(self, identity: int, rules: Rules, *, version: int, user: str) -> EditResult[Alert]:
@@ -188,7 +189,7 @@ class Alerts:
                 return EditResult(is_done=False, now=before)
             if not rules.enabled:
                 _drop_unsent(connection, identity)
-            record(connection, user, "edited", before.subject, _difference(before.rules, rules))
+            record(connection, user, "edited", before.subject, describe_difference(before.rules, rules))
             return EditResult(is_done=True, now=_find(connection, identity))
 
     def delete(self, identity: int, *, version: int, user: str) -> EditResult[Alert]:
@@ -201,7 +202,7 @@ class Alerts:
             connection.execute(sa.delete(item_alerts).where(item_alerts.c.alert_id == identity))
             _drop_unsent(connection, identity)
             connection.execute(sa.delete(alerts).where(alerts.c.id == identity))
-            record(connection, user, "deleted", before.subject, f"was: {_describe_rules(before.rules)}")
+            record(connection, user, "deleted", before.subject, f"was: {describe_rules(before.rules)}")
             return EditResult(is_done=True, now=before)
 
     def override(self, *overrides: Override, version: int, user: str) -> EditResult[Alert]:
@@ -217,7 +218,7 @@ class Alerts:
                 return EditResult(is_done=False, now=before)
             for each in overrides:
                 _set_override(connection, each, user)
-                record(connection, user, "overrode", before.subject, _describe_override(each))
+                record(connection, user, "overrode", before.subject, describe_override(each))
             return EditResult(is_done=True, now=_find(connection, identity))
 
 
@@ -281,33 +282,3 @@ def _alert(row: RowMapping) -> Alert:
 
 def _override(row: RowMapping) -> Override:
     return Override(alert=row["alert_id"], **{name: row[name] for name in _OVERRIDE})
-
-
-def _describe_rules(rules: Rules) -> str:
-    return ", ".join(f"{name} {_format_value(name, value)}" for name, value in asdict(rules).items())
-
-
-def _difference(before: Rules, after: Rules) -> str:
-    new = asdict(after)
-    changed = {name: (value, new[name]) for name, value in asdict(before).items() if value != new[name]}
-    return ", ".join(
-        f"{name}: {_format_value(name, old)} → {_format_value(name, now)}"
-        for name, (old, now) in changed.items()
-    )
-
-
-def _format_value(name: str, value: object) -> str:
-    # Everyone may read the log, but not where alerts send to.
-    return "…" if name == "target" and value else repr(value)
-
-
-def _describe_override(override: Override) -> str:
-    until = override.muted_until
-    parts = {
-        "change": override.change,
-        "confidence": override.confidence,
-        "mute until": until and f"{until:%Y-%m-%d}",
-        "reason": override.reason or None,
-    }
-    text = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"trace {override.trace}: {text or 'as the alert'}"

@@ -115,7 +115,7 @@ def test_form_says_something_of_a_cluster(site: AppContext, editor: TestClient, 
     assert ("Bug", "4711", "eva") == tuple(
         whole["cluster"][name] for name in ("status", "message", "changed_by")
     )
-    assert [("eva", "New → Bug: 4711"), ("clustering", "Regression 200.0 at c2, 1 trace")] == [
+    assert [("eva", "New → Bug: 4711"), ("clustering", "Progression +200.0 at c2, 1 trace")] == [
         (each["user"], each["detail"]) for each in whole["activity"]
     ]
 

@@ -163,9 +163,9 @@ def test_what_cannot_be_compared_is_told_beside_the_form(
     program = client.get("/compare", params={**TWO_TESTBEDS, **asked}, headers=JSON)
     person = client.get("/compare", params={**TWO_TESTBEDS, **asked})
 
-    assert (400, 200) == (program.status_code, person.status_code)
+    assert (400, 400) == (program.status_code, person.status_code)
     assert words in program.json()["problem"]
-    assert words in person.text
+    assert words in unescape(person.text)
     assert "<form" in person.text
 
 
@@ -235,7 +235,52 @@ def test_page_tells_the_sign_and_the_verdict_beside_the_colour(client: TestClien
     assert worst
     assert "▼" in worst[1]
     assert "worse" in worst[1]
-    assert "≈" in page
+    assert "≈" in client.get("/compare", params={**TWO_TESTBEDS, "noise": 1}).text
+
+
+def test_differences_are_in_per_cent_with_a_sign(client: TestClient, filled: Filled) -> None:
+    """Left has 0.85 times the rate of right, and 1 / 0.85 times the latency."""
+    page = client.get("/compare", params=TWO_TESTBEDS).text
+    row = client.get("/compare", params={**TWO_TESTBEDS, "row": TESTS[0]}).text
+
+    percent = r"<span[^>]*>▼</span> ?([+\N{MINUS SIGN}]\d\d\.\d %)"
+    for shown in (page, row):
+        [latency, *rates] = re.findall(percent, shown)
+        assert "+1" == latency[:2]
+        assert {"\N{MINUS SIGN}1"} == {each[:2] for each in rates}
+    assert re.search(r"<td>\N{MINUS SIGN}1\d\.\d % to \N{MINUS SIGN}1\d\.\d %</td>", row)
+
+
+def test_equal_values_are_unchanged(client: TestClient, filled: Filled) -> None:
+    same = {"by": "commits", "left": AFTER, "right": AFTER, "noise": 1}
+
+    assert "</span>unchanged" in client.get("/compare", params=same).text
+
+
+def test_rows_within_the_noise_are_hidden_and_can_be_shown(client: TestClient, filled: Filled) -> None:
+    page = client.get("/compare", params=TWO_TESTBEDS).text
+    [line] = re.findall(r"2 rows within the noise: <a href=\"([^\"]*)\">show them</a>", page)
+    whole = client.get(unescape(line)).text
+
+    assert [TESTS[0]] == rows_of_page(page)
+    assert sorted(TESTS) == sorted(rows_of_page(whole))
+    assert "noise=1" in line
+    assert ">hide them</a>" in whole
+    table = told(client, **TWO_TESTBEDS)["table"]
+    assert (2, 3, 3) == (table["rows_within_noise"], table["all_rows"], len(table["rows"]))
+
+
+def test_all_rows_within_the_noise_leave_no_empty_table(client: TestClient, filled: Filled) -> None:
+    same = {"by": "commits", "left": AFTER, "right": AFTER}
+    page = client.get("/compare", params=same).text
+
+    assert "within the noise: <a" in page
+    assert '<table class="ratios">' not in page
+
+
+def rows_of_page(page: str) -> list[str]:
+    """Return the tests of the rows that a page shows."""
+    return re.findall(r'<th scope="row"><a [^>]*>(.*?)</a>', page)
 
 
 def test_ratio_is_shown_with_a_sign_or_below_and_above_one(client: TestClient, filled: Filled) -> None:
@@ -245,7 +290,7 @@ def test_ratio_is_shown_with_a_sign_or_below_and_above_one(client: TestClient, f
         page = client.get("/compare", params={**TWO_TESTBEDS, **asked}).text
         return re.findall(r'<td class="heat w[^"]*"[^>]*><span[^>]*>▼</span>(\S+?)<', page)
 
-    [latency, *rates] = shown()
+    [latency, *rates] = shown(ratio="signed")
     assert ("1.1", {"\N{MINUS SIGN}1.1"}) == (latency[:3], {each[:4] for each in rates})
     [latency, *rates] = shown(ratio="plain")
     assert ("1.1", {"0.8"}) == (latency[:3], {each[:3] for each in rates})
@@ -261,9 +306,10 @@ def test_form_of_ratios_stays_while_other_things_are_chosen(client: TestClient, 
 
 def test_cell_of_two_commits_is_marked(client: TestClient, filled: Filled) -> None:
     """The latest values of two testbeds may be of different commits: one of them may have fallen silent."""
-    same = client.get("/compare", params=TWO_TESTBEDS).text
+    shown = {**TWO_TESTBEDS, "noise": 1}
+    same = client.get("/compare", params=shown).text
     add_run(filled.store, TESTBEDS[1], RUNS, random.Random(2))  # noqa: S311 - noise, no secret
-    different = client.get("/compare", params=TWO_TESTBEDS).text
+    different = client.get("/compare", params=shown).text
 
     # One stands in the key.
     assert [1, 1 + 9] == [page.count("<sup>*</sup>") for page in (same, different)]

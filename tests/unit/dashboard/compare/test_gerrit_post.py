@@ -45,7 +45,7 @@ def test_message_is_a_sentence_a_short_table_and_a_link(editor: TestClient, fill
         "3 worse, 0 better, 6 within noise."
     )
     assert re.search(
-        rf"^    {TESTS[0]}  mrr\s+8\.\d+ Mpps\s+10\.\d+ Mpps\s+-1\.\d{{3}}\s+worse$", text, re.MULTILINE
+        rf"^    {TESTS[0]}  mrr\s+8\.\d+ Mpps\s+10\.\d+ Mpps\s+-1\d\.\d %\s+worse$", text, re.MULTILINE
     )
     assert TESTS[1] not in text
     assert "Whole table: https://perf.example.org/compare?vertical=testbed&" in text
@@ -55,6 +55,7 @@ def test_message_writes_ratios_as_the_page_does(editor: TestClient, filled: Fill
     text = previewed(editor, ratio="plain")["text"]
 
     assert re.search(rf"^    {TESTS[0]}  mrr .* Mpps\s+0\.8\d{{2}}\s+worse$", text, re.MULTILINE)
+    assert "The difference is that of left from right, in per cent of right." in previewed(editor)["text"]
     assert "The ratio is left/right: above 1 if left is larger, below 1 if right is." in text
 
 

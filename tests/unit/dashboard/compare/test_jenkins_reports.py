@@ -107,7 +107,7 @@ def test_patch_set_that_the_store_has_is_not_fetched(
 def test_what_jenkins_says_stands_beside_the_form(client: TestClient, files: Files) -> None:
     page = client.get("/compare", params={"by": "patch", "patch": f"{JOB}/8"})
 
-    assert 200 == page.status_code
+    assert 400 == page.status_code
     assert "not found (404)" in page.text
     assert f'value="{JOB}/8"' in page.text
 

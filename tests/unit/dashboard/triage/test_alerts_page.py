@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
+from perftrend.dashboard.triage.alert_models import OverrideEdit
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Rules
@@ -102,7 +103,35 @@ def test_alert_is_edited_and_deleted(store: Store, editor: TestClient, alert: Al
     assert 404 == editor.get(path).status_code
     log = store.activity.newest(5, alert.subject)
     assert ["deleted", "edited", "made"] == [act.action for act in log]
-    assert "name: 'all' → 'new'" in log[1].detail
+    assert "name all → new" in log[1].detail
+
+
+def test_history_is_in_words(store: Store, editor: TestClient, alert: Alert) -> None:
+    path = f"/alerts/{alert.identity}"
+    rules = editor.get(path, headers=JSON).json()["alert"]["rules"]
+    changed = {"change_percent": 5, "confidence_percent": 99.5, "direction": "progression", "enabled": False}
+    send(editor, path, rules | changed | {"version": 1, "target": "s3cret@example.org", "silent_runs": 3})
+    override = {"version": 2, "trace": "0" * 32, "change_percent": 7.5, "muted_until": "2026-03-01"}
+    other = OverrideEdit.model_validate(override).override(alert.identity, "0" * 32, "eva")
+    store.alerts.override(other, version=2, user="eva")
+
+    page = editor.get(path).text.partition('id="history"')[2]
+
+    for words in (
+        "eva changed it: ",
+        "minimum change 3 % → 5 %",
+        "minimum confidence none → 99.5 %",
+        "direction both → progressions",
+        "state on → off",
+        "missing data after runs never → 3",
+        "send to … → …",
+        "eva set an override: trace 0000",
+        ": minimum change 7.5 %, muted until 2026-03-01",
+        "ann created it: name all, query all traces, minimum change 3 %",
+    ):
+        assert words in page, words
+    for value in ("0.0", "True", "False", "None", "->", "&#39;", "{", "s3cret"):
+        assert value not in page, value
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -9,9 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from perftrend.dashboard import AppContext
+from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.triage.notifications import name_of
 from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.settings import Settings
 from perftrend.store.alerts import Alert, Rules, TriageEdit
 from tests.unit.dashboard.conftest import signed_in, token_of
 from tests.unit.dashboard.triage.conftest import FIRST, MEASURED, Nights, commit, key
@@ -54,6 +56,31 @@ def test_item_is_listed_with_what_decides(found: Nights, client: TestClient) -> 
     page = client.get("/triage").text
     assert 'class="spark"' in page
     assert f'href="/triage/{item["id"]}"' in page
+
+
+def test_title_of_an_item_says_what_changed(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+    page = client.get(f"/triage/{item['id']}").text
+
+    title = re.search(r'property="og:title" content="([^"]*)"', page)
+    description = re.search(r'property="og:description" content="([^"]*)"', page)
+    assert title
+    size = "\N{MINUS SIGN}[0-9]+[.][0-9] %"
+    assert re.fullmatch(f"Regression {size} on 2n-clx [(]item {item['id']}[)]", title[1])
+    assert description
+    assert description[1].startswith("2 traces, ")
+    assert description[1].endswith(f"after {commit(19)[:12]}, up to {commit(20)[:12]}; new")
+
+
+def test_commits_of_an_item_are_links(found: Nights) -> None:
+    settings = Settings.load(environment={}, overrides={"gerrit.url": "https://review.example.org"})
+    app = make_app(AppContext.of(settings, found.store))
+    with TestClient(app, base_url="http://localhost") as client:
+        (item,) = listed(client)
+        page = client.get(f"/triage/{item['id']}").text
+
+    assert f'<a href="https://review.example.org/q/{commit(20)}"><code title="{commit(20)}">' in page
+    assert '<code title="' not in re.sub(r"<a [^>]*>(?:(?!</a>).)*</a>", "", page)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +136,20 @@ def test_form_changes_and_offers_to_take_it_back(found: Nights, editor: TestClie
     undo = editor.post("/triage/undo", data={"csrf": token, f"item.{item['id']}": 2})
     assert 303 == undo.status_code
     assert [("new", "")] == [(each["status"], each["message"]) for each in listed(editor)]
+
+
+@pytest.mark.parametrize("page", ["/triage?testbed=2n-clx", "/triage/{}"])
+def test_form_keeps_a_date_that_cannot_be(found: Nights, editor: TestClient, token: str, page: str) -> None:
+    (item,) = listed(editor)
+    path = page.format(item["id"])
+    form = {"csrf": token, f"item.{item['id']}": 1, "until": "soon", "message": "a fan", "back": "/triage"}
+
+    answer = editor.post("/triage/snooze", data=form, headers={"Referer": f"http://localhost{path}"})
+
+    assert 400 == answer.status_code
+    assert re.search('<input name="until"[^>]* value="soon"[^>]* aria-invalid="true"', answer.text)
+    assert 'value="a fan"' in answer.text
+    assert 'id="field-until-error">enter' in answer.text
 
 
 def test_back_never_leaves_the_dashboard(found: Nights, editor: TestClient, token: str) -> None:
