@@ -17,6 +17,7 @@ _MANY = quote("frame=64B")
 _ONE = quote("test=64B-1c-ip4-7&metric=ndr&driver=avf")
 
 PAGES: Mapping[str, str] = {
+    "Overview": "/",
     "Explore": f"/explore?testbed={TESTBED}",
     "Explore, some 100 traces": f"/explore?testbed={TESTBED}&q={_SOME}",
     "Explore, a third of all": f"/explore?testbed={TESTBED}&q={_MANY}",
@@ -27,6 +28,7 @@ PAGES: Mapping[str, str] = {
     "Triage": "/triage",
     "Triage, of all MRR traces": f"/triage?query={quote('metric=mrr')}",
     "Triage, an item": "/triage/1",
+    "Triage, a bisection of it": "/jobs/new?item=1",
     "Alerts": "/alerts",
     "Compare, empty": "/compare",
     "Compare two drivers": f"/compare?q={quote('metric=mrr')}&vertical=driver&left=avf&right=rdma",
@@ -34,9 +36,13 @@ PAGES: Mapping[str, str] = {
     "Search, a test": "/search?q=ip4-7",
     "Search, all tests": "/search?q=64b+mrr&group=tests",
     "Annotations": "/annotations",
+    "Views": "/views",
     "Runs": "/runs",
+    "Queue": "/queue",
     "Ingestions": "/ingest",
     "Activity": "/activity",
+    "Help": "/help",
+    "API": "/api",
     "Metrics": "/metrics",
 }
 """The paths to request, by name."""

@@ -12,7 +12,7 @@ import pytest
 
 from perftrend.model import Run
 from perftrend.store import Store
-from perftrend.store.alerts import Item, ItemSelection, Override, Rules, Span, TriageEdit
+from perftrend.store.alerts import SNOOZED, Item, ItemSelection, Override, Rules, Snooze, Span, TriageEdit
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = Rules("all", "")
@@ -37,13 +37,14 @@ def finding(trace: str, *, size: float = -0.1) -> dict[str, object]:
     }  # fmt: skip
 
 
-def add_item(store: Store, *, kind: str = "regression", day: int = 0, size: float = -0.1) -> Item:
-    """Put an item with one finding into a store."""
+def add_item(
+    store: Store, *, kind: str = "regression", day: int = 0, size: float = -0.1, traces: str = "a"
+) -> Item:
+    """Put an item with a finding of each trace into a store."""
     with store.alerts.night("tb", newest_run=1, since=None) as night:
         item = night.add_item(kind, span(day), owner="ann", now=NOW)
-        night.add_findings(item, kind, [finding("a" * 32, size=size)], now=NOW)
-        (found,) = night.findings_of(item)
-        night.describe(item, span(day), found, traces=1)
+        night.add_findings(item, kind, [finding(trace * 32, size=size) for trace in traces], now=NOW)
+        night.describe(item, span(day), night.findings_of(item)[0], traces=len(traces))
     return one(store, item)
 
 
@@ -162,6 +163,66 @@ def test_undo_of_what_somebody_changed_since_is_refused(store: Store) -> None:
     items.triage([TriageEdit(item.identity, 2, "closed")], user="bob")
 
     assert not items.undo({item.identity: 2}, user="ann").is_done
+
+
+def traces_of(store: Store, item: int) -> list[str]:
+    return sorted(each.trace[0] for each in store.alerts.items.findings(item))
+
+
+def test_merged_items_are_one_until_the_merge_is_undone(store: Store) -> None:
+    whole, part = add_item(store, traces="ab"), add_item(store, day=1, traces="c")
+    items = store.alerts.items
+
+    merged = items.merge({whole.identity: 1, part.identity: 1}, user="ann")
+
+    assert merged.is_done
+    assert [part.identity] == items.merged(whole.identity)
+    assert ["a", "b", "c"] == traces_of(store, whole.identity)
+    assert [whole.identity] == [item.identity for item in items.select(ItemSelection(["new"]), limit=5)[0]]
+    assert items.undo({part.identity: one(store, part.identity).version}, user="ann").is_done
+    assert (["a", "b"], ["c"]) == (traces_of(store, whole.identity), traces_of(store, part.identity))
+
+
+def test_items_that_two_people_merge_at_once_are_merged_once(store: Store) -> None:
+    whole, part = add_item(store, traces="ab"), add_item(store, day=1, traces="c")
+    outcomes = []
+
+    def merge(user: str) -> None:
+        outcomes.append(store.alerts.items.merge({whole.identity: 1, part.identity: 1}, user=user).is_done)
+
+    people = [threading.Thread(target=merge, args=[user]) for user in ("ann", "bob")]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join()
+
+    assert [False, True] == sorted(outcomes)
+    assert ["a", "b", "c"] == traces_of(store, whole.identity)
+
+
+def test_traces_are_split_off_into_a_new_item(store: Store) -> None:
+    item = add_item(store, traces="abc")
+
+    old, new = store.alerts.items.split(item.identity, 1, ["c" * 32], user="ann").now
+
+    assert (["a", "b"], ["c"]) == (traces_of(store, old.identity), traces_of(store, new.identity))
+    assert (2, 1) == (old.traces, new.traces)
+
+
+@pytest.mark.parametrize(
+    "snooze", [Snooze(until=datetime(2100, 1, 1, tzinfo=UTC)), Snooze(job="nightly", build=9)]
+)
+def test_snooze_and_owner_are_stored_and_undone(store: Store, snooze: Snooze) -> None:
+    item = add_item(store)
+    items = store.alerts.items
+    items.triage([TriageEdit(item.identity, 1, SNOOZED, "a fan", owner="bob", snooze=snooze)], user="ann")
+
+    snoozed = one(store, item.identity)
+    items.undo({item.identity: snoozed.version}, user="ann")
+
+    assert (SNOOZED, "bob", snooze) == (snoozed.status, snoozed.owner, snoozed.triage.snooze)
+    undone = one(store, item.identity)
+    assert ("new", "ann", None) == (undone.status, undone.owner, undone.triage.snooze)
 
 
 def test_item_that_a_person_closed_is_not_opened_by_an_evaluation(store: Store) -> None:
