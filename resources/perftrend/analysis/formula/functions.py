@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from perftrend.analysis.formula import each_row, over_rows, relative
+from perftrend.analysis.formula import each_row, over_rows
+from perftrend.analysis.formula.relative import RowSet
 from perftrend.model import Samples
 
 
@@ -97,6 +98,10 @@ def _one(name: str, compute: Callable[..., Samples], text: str) -> Function:
     return Function(name, (FunctionParameter("rows", ArgumentKind.ROWS),), Makes.ONE, text, compute)
 
 
+def _relative(name: str, compute: Callable[[RowSet], Samples], text: str) -> Function:
+    return _one(name, lambda rows: compute(RowSet.of(rows)), text)
+
+
 _SMALLEST = FunctionParameter("smallest", ArgumentKind.NUMBER, each_row.SMALLEST_DEVIATION)
 _SIDES = (FunctionParameter("a", ArgumentKind.ROW), FunctionParameter("b", ArgumentKind.ROW))
 
@@ -155,14 +160,14 @@ _TABLE = (
     _one("std_dev", over_rows.deviation, "The standard deviation of all rows, point by point."),
     _one("min", over_rows.least, "The smallest value of all rows, point by point."),
     _one("max", over_rows.most, "The largest value of all rows, point by point."),
-    _one(
+    _relative(
         "relative_ave",
-        relative.average,
+        RowSet.average,
         "The average of the ratios of all rows to their own averages, point by point; "
         "rows that begin or end do not move it.",
     ),
-    _one("relative_min", relative.least, "The smallest of these ratios, point by point."),
-    _one("relative_max", relative.most, "The largest of these ratios, point by point."),
+    _relative("relative_min", RowSet.least, "The smallest of these ratios, point by point."),
+    _relative("relative_max", RowSet.most, "The largest of these ratios, point by point."),
     Function(
         "ratio",
         _SIDES,

@@ -38,26 +38,6 @@ class SetChange:
     """The rows that ended before it."""
 
 
-def average(rows: Samples) -> Samples:
-    """Return the average of the ratios of all rows to their levels, 1 on average."""
-    return over_rows.average(RowSet.of(rows).ratios())
-
-
-def least(rows: Samples) -> Samples:
-    """Return the smallest ratio of a row to its level."""
-    return over_rows.least(RowSet.of(rows).ratios())
-
-
-def most(rows: Samples) -> Samples:
-    """Return the largest ratio of a row to its level."""
-    return over_rows.most(RowSet.of(rows).ratios())
-
-
-def set_changes(rows: Samples) -> list[SetChange]:
-    """Return where the set of rows changes, in the order of points."""
-    return list(RowSet.of(rows).changes())
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSet:
     """Rows with filled gaps, and which of them there are at each point."""
@@ -82,6 +62,18 @@ class RowSet:
         present = ~np.isnan(filled)
         return cls(points, rows.shape[1], np.where(present, np.abs(filled), 0.0), present)
 
+    def average(self) -> Samples:
+        """Return the average of the ratios of all rows to their levels, 1 on average; shape (points,)."""
+        return over_rows.average(self.ratios())
+
+    def least(self) -> Samples:
+        """Return the smallest ratio of a row to its level."""
+        return over_rows.least(self.ratios())
+
+    def most(self) -> Samples:
+        """Return the largest ratio of a row to its level."""
+        return over_rows.most(self.ratios())
+
     @property
     def _starts(self) -> NDArray[np.intp]:
         """The places at which a stretch with a constant set begins."""
@@ -89,7 +81,7 @@ class RowSet:
         return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.intp)
 
     def changes(self) -> Iterator[SetChange]:
-        """Yield the points at which the set changes."""
+        """Yield where the set of rows changes, in the order of points."""
         for start in self._starts[1:].tolist():
             now, before = self.present[:, start], self.present[:, start - 1]
             yield SetChange(

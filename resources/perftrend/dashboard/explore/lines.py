@@ -35,7 +35,7 @@ from perftrend.analysis.formula import (
     row_id,
 )
 from perftrend.analysis.formula.query import parse_filter
-from perftrend.analysis.formula.relative import set_changes
+from perftrend.analysis.formula.relative import RowSet
 from perftrend.dashboard.explore.state import ExploreState, Problem, Show, Spread
 from perftrend.dashboard.explore.window import Places, Window
 from perftrend.errors import FormulaError
@@ -55,7 +55,7 @@ MOST_WITH_REPLICATES = 10
 _UNIT_PRESERVING = frozenset(
     {"fill", "iqrr", "trace_ave", "trace_stddev", "ave", "avg", "sum", "geo", "std_dev", "min", "max"}
 )
-_RELATIVE = frozenset({"relative_ave", "relative_min", "relative_max"})
+_RELATIVE = {"relative_ave": RowSet.average, "relative_min": RowSet.least, "relative_max": RowSet.most}
 _PERCENTILES = {Spread.RANGE: (0.0, 100.0), Spread.QUARTILES: (25.0, 75.0)}
 
 
@@ -288,13 +288,15 @@ def _evaluate(
     window: Window, formula: Call, limits: EvaluationLimits
 ) -> tuple[Rows, tuple[TraceSetChange, ...]]:
     """Return the rows of a formula, and where the traces of a relative average change."""
-    points, function = len(window.points), FUNCTIONS[formula.function]
+    points, compute = len(window.points), _RELATIVE.get(formula.function)
     operand = formula.arguments[0]
-    if not (function.name in _RELATIVE and function.compute and isinstance(operand, Call)):
+    if not (compute and isinstance(operand, Call)):
         return evaluate(formula, window.source, points=points, limits=limits), ()
     given = evaluate(operand, window.source, points=points, limits=limits)
-    rows = Rows((str(formula),), function.compute(given.matrix)[np.newaxis])
-    changes = set_changes(given.matrix)
+    # The set of tens of thousands of traces takes longer than anything else here, so it is made once.
+    members = RowSet.of(given.matrix)
+    rows = Rows((str(formula),), compute(members)[np.newaxis])
+    changes = list(members.changes())
     names = given.names if changes else ()
     return rows, tuple(
         TraceSetChange(
