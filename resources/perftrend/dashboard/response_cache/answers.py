@@ -24,7 +24,8 @@ from perftrend.dashboard.pages import qualities
 from perftrend.dashboard.response_cache.cache_key import PlaceholderUser, parts_of
 
 _WORTH_PACKING = 1000
-_LEVEL = 6
+_LEVEL = 4
+"""Pages of many lines are at most 3 % larger than at 6, the usual level, and compressed in half the time."""
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _END = b"\x03\x00"
 """An empty block that is the last one."""
