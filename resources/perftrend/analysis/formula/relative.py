@@ -55,12 +55,17 @@ class RowSet:
     def of(cls, rows: Samples) -> Self:
         """Fill the gaps of rows; a row with values on both sides of zero, or of zeros only, has no level."""
         points = np.flatnonzero(~np.isnan(rows).all(axis=0))
-        filled = _fill_gaps(rows[:, points])
-        largest = np.fmax.reduce(np.abs(filled), axis=1, keepdims=True, initial=0.0)
-        is_usable = (largest > 0) & ~((filled > 0).any(1, keepdims=True) & (filled < 0).any(1, keepdims=True))
-        filled = np.divide(filled, largest, out=np.full_like(filled, np.nan), where=is_usable)
+        filled = _fill_gaps(rows if len(points) == rows.shape[1] else rows[:, points])
+        highest = np.fmax.reduce(filled, axis=1, keepdims=True, initial=np.nan)
+        lowest = np.fmin.reduce(filled, axis=1, keepdims=True, initial=np.nan)
+        largest = np.fmax(highest, -lowest)
+        is_usable = (largest > 0) & ~((highest > 0) & (lowest < 0))
+        # In place, since new arrays of tens of thousands of rows take more time than the arithmetic.
+        np.divide(filled, np.where(is_usable, largest, np.nan), out=filled)
         present = ~np.isnan(filled)
-        return cls(points, rows.shape[1], np.where(present, np.abs(filled), 0.0), present)
+        np.abs(filled, out=filled)
+        np.copyto(filled, 0.0, where=~present)
+        return cls(points, rows.shape[1], filled, present)
 
     def average(self) -> Samples:
         """Return the average of the ratios of all rows to their levels, 1 on average; shape (points,)."""
@@ -92,12 +97,14 @@ class RowSet:
 
     def ratios(self) -> Samples:
         """Return each row divided by its level, NaN where it is not in the set; shape (rows, all points)."""
+        if not (len(self.points) and len(self.filled)):
+            return np.full((len(self.filled), self.total), np.nan)
+        found = np.full_like(self.filled, np.nan)
+        np.divide(self.filled, self._levels()[:, np.newaxis], out=found, where=self.present)
+        if len(self.points) == self.total:
+            return found
         result = np.full((len(self.filled), self.total), np.nan)
-        if len(self.points) and len(self.filled):
-            levels = self._levels()[:, np.newaxis]
-            result[:, self.points] = np.divide(
-                self.filled, levels, out=np.full_like(self.filled, np.nan), where=self.present
-            )
+        result[:, self.points] = found
         return result
 
     def _levels(self) -> Samples:
