@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perftrend.latency import Latency
+from perftrend.measurement import Latency
 
 FRAMES_PER_S = 1000
 """Rate of the frames that latency is measured with, in each direction, as that of TRex."""
