@@ -18,8 +18,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from perftrend import cycles
 from perftrend.errors import ArchiveError
-from perftrend.latency import LoadLatency
-from perftrend.measurement import CriticalLoad, HeldRate, Interval, Measurement, Phase, Reconfiguration, Step
+from perftrend.measurement import (
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    LoadLatency,
+    Measurement,
+    Phase,
+    Reconfiguration,
+    Step,
+)
 
 MARKER = "perftrend: "
 """The prefix of the line of JSON."""

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from perftrend import message
 from perftrend.errors import ArchiveError
-from perftrend.latency import Latency, LoadLatency
 from perftrend.measurement import (
     CriticalLoad,
     HeldRate,
     Interval,
+    Latency,
+    LoadLatency,
     Measurement,
     Phase,
     Reconfiguration,

@@ -21,8 +21,7 @@ from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.latency import LATENCY_LOADS
-from perftrend.measurement import Measurement
+from perftrend.measurement import LATENCY_LOADS, Measurement
 from perftrend.model import NOT_SUPPORTED, Better, Result, Status, TraceKey
 
 UNKNOWN = "unknown"

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, nearest
+from perftrend.files import private_folder
 from perftrend.sandbox import Confinement, Sandbox, create_scratch
 
 LAST_LINES = 20
@@ -174,7 +174,7 @@ class Steps:
         if self.sandbox is None:
             yield None
             return
-        with folders.own(self.log.parent.parent / "scratch", f"{self.name}-") as scratch:
+        with private_folder(self.log.parent.parent / "scratch", f"{self.name}-") as scratch:
             create_scratch(scratch)
             yield scratch
 

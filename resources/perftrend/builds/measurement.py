@@ -24,8 +24,8 @@ from perftrend.builds import commands
 from perftrend.builds.commands import MOST_BYTES, Steps, Stop
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import MeasureTable, Profile
-from perftrend.clients.git import folders
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
+from perftrend.files import private_folder
 from perftrend.model import Better, BuildMeasurement, MetricSamples
 from perftrend.sandbox import VARIABLES, Sandbox
 
@@ -228,7 +228,7 @@ def _output(
     work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
 ) -> bytes:
     assert work.profile.measure is not None  # noqa: S101 - checked before
-    with folders.own(place, f"{work.commit[:12]}-") as copy:
+    with private_folder(place, f"{work.commit[:12]}-") as copy:
         shutil.copytree(artifacts, copy)
         with observing:
             # In this block the number of available cores is that of the observation.

@@ -17,7 +17,7 @@ from perftrend.bisect import single_step_runner
 from perftrend.bisect.single_step import CommitSide, SideVerdict, range_around
 from perftrend.cli import options
 from perftrend.clients.git import Repository
-from perftrend.clients.git.bisect_in_progress import Underway, underway
+from perftrend.clients.git.checkout import Underway, underway
 from perftrend.execution import scope
 from perftrend.execution.checkout import in_checkout
 from perftrend.report.bisect import show_step

@@ -18,8 +18,8 @@ from statistics import median
 from perftrend.builds.cache import read_build_times
 from perftrend.builds.profile import load
 from perftrend.errors import SettingsError
-from perftrend.latency import LATENCY_LOADS
 from perftrend.measure.specification import RECONF_S, MrrPlan, SearchPlan, Specification
+from perftrend.measurement import LATENCY_LOADS
 from perftrend.model import TraceKey
 from perftrend.settings import ProjectSettings, Settings
 from perftrend.settings.sections import SoakSettings

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing_extensions import override
 
 from perftrend import cycles, errors
-from perftrend.measure import ovs_tunnels
+from perftrend.measure import ovs_network
 from perftrend.measure.interfaces import (
     Counters,
     Device,
@@ -32,7 +32,7 @@ from perftrend.measure.interfaces import (
     added_routes,
     check_options,
 )
-from perftrend.measure.ovs_rules import parse_flow_error, read_flows, route, rules
+from perftrend.measure.ovs_network import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
 from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS, TUNNELS
 from perftrend.measure.wiring import run
@@ -168,12 +168,12 @@ class OvsDevice(Device):
             raise
 
     def _end_tunnels(self, options: Mapping[str, str]) -> None:
-        for command in ovs_tunnels.addresses(self._wiring.links):
+        for command in ovs_network.tunnel_addresses(self._wiring.links):
             self._run(*command)
-        for command in ovs_tunnels.neighbours(self._wiring.links):
+        for command in ovs_network.tunnel_neighbours(self._wiring.links):
             self._appctl(*command)
         for number in range(len(self._wiring.links)):
-            self._add_rules(ovs_tunnels.outer_bridge(number), ovs_tunnels.rules(options))
+            self._add_rules(ovs_network.outer_bridge(number), ovs_network.tunnel_rules(options))
 
     def _add_rules(self, bridge: str, lines: Iterable[str]) -> None:
         self._run("ovs-ofctl", "add-flows", self._socket(bridge), "-", text="\n".join(lines))
@@ -299,13 +299,13 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool, tunn
     for number, (name, port) in enumerate(zip(_names(ports), ports, strict=True)):
         bridge, own_number = _BRIDGE, number + 1
         if tunnel:
-            bridge, own_number = ovs_tunnels.outer_bridge(number), 1
+            bridge, own_number = ovs_network.outer_bridge(number), 1
             words += [*_add_bridge(bridge), f"other-config:hwaddr={port.mac}"]
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
         words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
     if tunnel:
-        words += ovs_tunnels.ports(_BRIDGE, tunnel, len(ports))
+        words += ovs_network.tunnel_ports(_BRIDGE, tunnel, len(ports))
     return [*words, *(_separate_pairs(ports, tunnel) if len(ports) > _PAIR else ())]
 
 
@@ -314,7 +314,7 @@ def _separate_pairs(ports: Sequence[Port], tunnel: str) -> Iterator[str]:
 
     Each pair has a VLAN that exists only in the bridge.
     """
-    names = [ovs_tunnels.port_name(number) for number in range(len(ports))] if tunnel else _names(ports)
+    names = [ovs_network.tunnel_name(number) for number in range(len(ports))] if tunnel else _names(ports)
     for number, name in enumerate(names):
         yield from ("--", "set", "port", name, f"tag={number // _PAIR + 1}", "vlan_mode=dot1q-tunnel")
 

@@ -19,7 +19,6 @@ from typing import Any
 
 from perftrend import cycles
 from perftrend.errors import SearchTimeoutError, SettingsError
-from perftrend.latency import LATENCY_LOADS, LoadLatency
 from perftrend.measure.interfaces import Counters
 from perftrend.measure.search import (
     Measure,
@@ -39,7 +38,17 @@ from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, Searc
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.trial_hook import TrialHook
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
-from perftrend.measurement import CriticalLoad, HeldRate, Interval, Measurement, Phase, Reconfiguration, Trial
+from perftrend.measurement import (
+    LATENCY_LOADS,
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    LoadLatency,
+    Measurement,
+    Phase,
+    Reconfiguration,
+    Trial,
+)
 
 _WHOLE_SHARE = 0.9
 """A trial that sent a smaller part of its frames was ended early."""

@@ -5,10 +5,11 @@ No packet is sent and no time passes. The testbed's file marks all results as si
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from typing_extensions import override
@@ -25,12 +26,11 @@ from perftrend.measure.interfaces import (
     TrafficGenerator,
     Wiring,
 )
-from perftrend.measure.simulated_latency import FRAMES_PER_S, latency
 from perftrend.measure.simulated_loss import KINDS
 from perftrend.measure.simulator import DeviceModel
 from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import NoWiring
-from perftrend.measurement import Trial
+from perftrend.measurement import Latency, Trial
 
 _RULE_COST = 0.02
 """Cost of each rule of the access list, as a fraction of the time that a frame takes without rules."""
@@ -39,6 +39,15 @@ _RECONF_LOSS_S = "0.001"
 _MOST = 2**32 - 1
 _ANSWERS = {"yes": True, "no": False}
 _DEFAULTS: Mapping[str, Any] = {"critical_pps": 12e6, "jitter": 0.002}
+
+_LATENCY_FRAMES_PER_S = 1000
+"""Rate of the frames that latency is measured with, in each direction, as that of TRex."""
+_FORWARDING_US = 5.0
+"""The latency of a frame that does not wait."""
+_BATCH_FRAMES = 64
+_QUEUE_FRAMES = 4096
+_MOST_BATCHES = 1e9
+"""The mean wait at and above the critical rate, before the limit of the queue."""
 
 
 def _natural(text: str) -> int:
@@ -95,7 +104,7 @@ class SimulatedWiring(NoWiring):
 class SimulatedGenerator(TrafficGenerator):
     """A generator whose trials the simulated device computes.
 
-    Options: ``latency: "yes"`` measures latency (:mod:`~perftrend.measure.simulated_latency`).
+    Options: ``latency: "yes"`` measures latency (:func:`expected_latency`).
     """
 
     version = f"simulated {perftrend.__version__}"
@@ -129,10 +138,11 @@ class SimulatedGenerator(TrafficGenerator):
         if device is None:
             raise errors.TestbedError("the simulated device is not started; start the device first")
         trial = device(rate_pps, duration_s, fail_above)
-        frames = min(round(FRAMES_PER_S * trial.elapsed_s), trial.received // 2)
+        frames = min(round(_LATENCY_FRAMES_PER_S * trial.elapsed_s), trial.received // 2)
         if self.measures_latency and frames:
             critical_pps = device.current_critical_pps
-            trial = replace(trial, latency=(latency(rate_pps / critical_pps, critical_pps, frames),) * 2)
+            latency = expected_latency(rate_pps / critical_pps, critical_pps, frames)
+            trial = replace(trial, latency=(latency, latency))
         lost = min(trial.received, round(rate_pps * self._wiring.interruption_s))
         self._wiring.interruption_s = 0.0
         trial = replace(trial, received=trial.received - lost)
@@ -243,3 +253,55 @@ def _one_of(name: str, text: str, choices: Iterable[str], *, of: str = "device")
     if text not in choices:
         raise errors.SettingsError(f"{of} option {name}={text!r}{errors.nearest(text, choices)}")
     return text
+
+
+def expected_latency(load: float, critical_pps: float, frames: int) -> Latency:
+    """Return the latency of a number of frames, at least one: the time to forward a frame, and to wait.
+
+    A device forwards frames in batches. At a load u, a fraction of the critical rate, a frame waits for
+    u / (1 - u) batches on average, as in a queue with random arrivals (M/M/1): for a ninth of a batch at
+    10 %, for nine batches at 90 %. The wait is exponential, up to that of a full queue, which all frames have
+    from the critical rate on. Nothing is drawn at random: the noise of a trend is that of PDR.
+
+    :param load: the rate, relative to the critical rate.
+    """
+    batch_us, queue_us = (1e6 * each / critical_pps for each in (_BATCH_FRAMES, _QUEUE_FRAMES))
+    batches = min(load / (1.0 - load), _MOST_BATCHES) if load < 1.0 else _MOST_BATCHES
+    wait = _Wait(batches * batch_us, queue_us)
+    return Latency(
+        minimum_us=_FORWARDING_US + wait.quantile_us(1.0 / (frames + 1)),
+        average_us=_FORWARDING_US + wait.average_us,
+        maximum_us=_FORWARDING_US + wait.quantile_us(frames / (frames + 1)),
+        histogram=tuple(_histogram(wait, frames)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """An exponential distribution whose values above a limit are the limit."""
+
+    mean_us: float
+    """Of the exponential distribution, above 0."""
+    limit_us: float
+
+    @property
+    def average_us(self) -> float:
+        return -self.mean_us * math.expm1(-self.limit_us / self.mean_us)
+
+    def quantile_us(self, probability: float) -> float:
+        return min(self.limit_us, -self.mean_us * math.log1p(-probability))
+
+    def share_below(self, wait_us: float) -> float:
+        return 1.0 if wait_us > self.limit_us else -math.expm1(-max(0.0, wait_us) / self.mean_us)
+
+
+def _histogram(wait: _Wait, frames: int) -> Iterator[tuple[float, int]]:
+    """Yield the classes that have frames; their bounds are those of TRex: 10, 20, …, 90, 100, 200, … us."""
+    before = 0
+    for bound_us in (digit * 10.0**power for power in itertools.count(1) for digit in range(1, 10)):
+        until = round(frames * wait.share_below(bound_us - _FORWARDING_US))
+        if until > before:
+            yield bound_us, until - before
+        if until == frames:
+            break
+        before = until

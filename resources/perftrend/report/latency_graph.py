@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from perftrend.latency import Latency, LoadLatency
+from perftrend.measurement import Latency, LoadLatency
 from perftrend.report.folder import render
 from perftrend.report.search_graph import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from perftrend.scale import Scale, Tick, ticks

@@ -13,19 +13,24 @@ No file name comes from a test: a test's anchor in the page is the hash of its t
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 
 import jinja2
 from plotly.offline import get_plotlyjs
 
+from perftrend import message
+from perftrend.errors import ArchiveError
+from perftrend.measurement import Measurement
 from perftrend.model import PRODUCT, Group, Outcome, Result, Run, Verdict
+from perftrend.report import latency_graph, search_graph
 from perftrend.report.document import RunTable, TrendReport, document, dumps, history, run_entry
-from perftrend.report.figures import Figure, figures_of
 from perftrend.report.folder import INDEX, environment, replace_report
 from perftrend.report.search_graph import STYLE_SHEET
 from perftrend.report.sparkline import HEIGHT, WIDTH, axes, sparkline
@@ -38,6 +43,19 @@ TESTS_PER_FILE = 20
 
 _MEGA = 1e6
 _LEAST_DECIMALS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture in a file of its own."""
+
+    name: str
+    """The name of the file without its suffix, such as ``search-0``."""
+    title: str
+    caption: str
+    """A description of the picture."""
+    draw: Callable[[], str]
+    """Returns the picture as SVG."""
 
 
 def write(
@@ -70,7 +88,7 @@ def write(
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
     report = TrendReport(verdicts, run, method, window, title, notices, results, settings)
-    rows, figures = report.rows, figures_of(results)
+    rows, figures = report.rows, _figures_of(results)
     with replace_report(directory) as fresh:
         _write_page(fresh, report, rows, figures)
         _write_data(fresh / "data", rows)
@@ -137,6 +155,49 @@ def _write_data(directory: Path, rows: Sequence[VerdictRow]) -> None:
         ]
         _put(directory / f"{first // TESTS_PER_FILE}.js", _script("receiveTests", first, tests))
     _put(directory / "runs.js", _script("receiveRuns", [run_entry(run) for run in table.runs]))
+
+
+def _figures_of(results: Iterable[Result]) -> dict[str, tuple[Figure, ...]]:
+    """Return the figures of a run by the hashes of their traces.
+
+    :param results: the run's results with their details; those of one measurement share its figures.
+    """
+    found: dict[str, tuple[Figure, ...]] = {}
+    known: dict[str, tuple[Figure, ...]] = {}
+    for result in results:
+        if not result.details.get("phases") and not result.details.get("latency"):
+            continue
+        key = json.dumps(result.details, sort_keys=True)
+        if key not in known:
+            try:
+                known[key] = tuple(_figures_in(len(known), message.measurement_of(result.details)))
+            except ArchiveError:
+                # Such as one of a newer perftrend: its values are known, but its steps are not.
+                continue
+        found[result.key.hash] = known[key]
+    return found
+
+
+def _figures_in(number: int, measured: Measurement) -> Iterator[Figure]:
+    if phases := measured.phases:
+        loss_ratios = tuple(measured.loss_ratios.values())
+        yield Figure(
+            f"search-{number}",
+            "graph of the search",
+            f"The search: {search_graph.sentence(phases, loss_ratios)}",
+            partial(
+                search_graph.svg, phases, loss_ratios, simulated=measured.simulated, style_sheet=STYLE_SHEET
+            ),
+        )
+    if latency_graph.can_draw(measured.latency):
+        yield Figure(
+            f"latency-{number}",
+            "graph of the latency",
+            f"The latency: {latency_graph.sentence(measured.latency)}",
+            partial(
+                latency_graph.svg, measured.latency, simulated=measured.simulated, style_sheet=STYLE_SHEET
+            ),
+        )
 
 
 def _write_figures(directory: Path, of_traces: Iterable[Sequence[Figure]]) -> None:

@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perftrend.model import Outcome, Verdict
-from perftrend.report.narrow_table import fit_rows
 from perftrend.report.texts import VerdictRow, passes, rows, sentence
-from perftrend.text import NOTHING
+from perftrend.text import NOTHING, fit_rows
 
 _STYLES = {
     Outcome.REGRESSION: "bold red",

@@ -454,7 +454,7 @@ short_urls = Table(
     Column("made", Moment, nullable=False),
 )
 
-# Pages under names; see perftrend.store.views.
+# Pages under names; see perftrend.store.shortcuts.
 views = Table(
     "views",
     metadata,

@@ -13,8 +13,16 @@ from perftrend import message
 from perftrend.archive import Output, results
 from perftrend.archive.result_records import RecordedTest
 from perftrend.archive.results import interpret, of_test
-from perftrend.latency import Latency, LoadLatency
-from perftrend.measurement import CriticalLoad, HeldRate, Interval, Measurement, Reconfiguration, Trial
+from perftrend.measurement import (
+    CriticalLoad,
+    HeldRate,
+    Interval,
+    Latency,
+    LoadLatency,
+    Measurement,
+    Reconfiguration,
+    Trial,
+)
 from perftrend.model import Better, Result, Status, TraceKey
 
 TAGS = ["64B", "1C", "DRV_VFIO_PCI", "ethip4-ip4base"]

@@ -21,8 +21,7 @@ from starlette.testclient import TestClient
 from perftrend import message
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import Authenticator, Person
-from perftrend.latency import Latency, LoadLatency
-from perftrend.measurement import Measurement
+from perftrend.measurement import Latency, LoadLatency, Measurement
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store

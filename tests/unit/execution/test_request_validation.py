@@ -16,8 +16,8 @@ from perftrend import builds
 from perftrend.errors import UsageError
 from perftrend.execution import estimate, request_validation
 from perftrend.execution.request_validation import InvalidRequestError, LimitExceeded
-from perftrend.latency import LATENCY_LOADS
 from perftrend.measure import specification
+from perftrend.measurement import LATENCY_LOADS
 from perftrend.model import TraceKey
 from perftrend.settings import Settings
 from perftrend.trigger import Trigger, parse

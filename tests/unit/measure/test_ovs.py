@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure import ovs, ovs_rules, ovs_tunnels
+from perftrend.measure import ovs, ovs_network
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
@@ -118,7 +118,7 @@ ovs-ofctl: talking to unix:/x.mgmt (Protocol error)"""
     ],
 )
 def test_wrong_rule_is_found_in_what_the_program_wrote(text: str, problem: str) -> None:
-    assert problem == ovs_rules.parse_flow_error(text)
+    assert problem == ovs_network.parse_flow_error(text)
 
 
 def test_without_root_it_is_unusable(device: OvsDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,14 +166,16 @@ def test_bridge_of_four_ports_floods_no_frame_into_another_pair() -> None:
 
 
 def test_frames_leave_by_the_other_port_of_the_pair_or_by_the_only_one() -> None:
-    four = list(ovs_rules.rules(FOUR, {"forwarding": "l2xc"}))
+    four = list(ovs_network.rules(FOUR, {"forwarding": "l2xc"}))
 
     assert ["in_port=1,actions=output:2", "in_port=4,actions=output:3"] == [
         rule.removeprefix("priority=1,") for rule in (four[0], four[3])
     ]
-    assert ["priority=1,in_port=1,actions=in_port"] == list(ovs_rules.rules(FOUR[:1], {"forwarding": "l2xc"}))
-    assert "priority=2,ip,in_port=4,nw_dst=10.30.0.1," in ovs_rules.route(FOUR, 6, {})
-    assert "priority=2,ip,in_port=1,nw_dst=10.20.0.3," in ovs_rules.route(FOUR[:1], 7, {})
+    assert ["priority=1,in_port=1,actions=in_port"] == list(
+        ovs_network.rules(FOUR[:1], {"forwarding": "l2xc"})
+    )
+    assert "priority=2,ip,in_port=4,nw_dst=10.30.0.1," in ovs_network.route(FOUR, 6, {})
+    assert "priority=2,ip,in_port=1,nw_dst=10.20.0.3," in ovs_network.route(FOUR[:1], 7, {})
 
 
 def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
@@ -213,11 +215,11 @@ def test_tunnels_have_addresses_and_neighbours() -> None:
         "ip link set perftrend0 up",
         "ip address add 198.18.1.1/24 dev perftrend1",
         "ip link set perftrend1 up",
-    ] == [" ".join(command) for command in ovs_tunnels.addresses(LINKS)]
+    ] == [" ".join(command) for command in ovs_network.tunnel_addresses(LINKS)]
     assert [
         "tnl/neigh/set perftrend0 198.18.0.2 02:00:00:00:0a:00",
         "tnl/neigh/set perftrend1 198.18.1.2 02:00:00:00:0a:01",
-    ] == [" ".join(command) for command in ovs_tunnels.neighbours(LINKS)][1:]
+    ] == [" ".join(command) for command in ovs_network.tunnel_neighbours(LINKS)][1:]
 
 
 @pytest.mark.parametrize(
@@ -237,13 +239,13 @@ def test_tunnels_have_addresses_and_neighbours() -> None:
     ],
 )
 def test_bridge_of_a_port_forwards_only_the_tunnel(options: dict[str, str], expected: list[str]) -> None:
-    assert expected == list(ovs_tunnels.rules(options))
+    assert expected == list(ovs_network.tunnel_rules(options))
 
 
 def test_frames_in_a_tunnel_have_no_tag() -> None:
     options = {"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}
 
-    assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(LINKS, options))
+    assert ["priority=1,actions=NORMAL"] == list(ovs_network.rules(LINKS, options))
 
 
 def test_tunnels_of_four_ports_are_two_pairs() -> None:
@@ -262,27 +264,27 @@ def test_router_sends_frames_of_each_port_to_the_host_behind_the_other() -> None
         "dec_ttl,output:2",
         "priority=1,ip,in_port=2,actions=mod_dl_src:02:00:00:00:0d:00,mod_dl_dst:02:00:00:00:0a:00,"
         "dec_ttl,output:1",
-    ] == list(ovs_rules.rules(LINKS, {"forwarding": "ip4"}))
+    ] == list(ovs_network.rules(LINKS, {"forwarding": "ip4"}))
 
 
 def test_rules_match_the_traffic_of_the_test() -> None:
-    [first, _] = ovs_rules.rules(LINKS, {"forwarding": "ip6", "vlan": "7"})
+    [first, _] = ovs_network.rules(LINKS, {"forwarding": "ip6", "vlan": "7"})
     assert first.startswith("priority=1,ipv6,dl_vlan=7,in_port=1,actions=mod_dl_src:")
-    assert "priority=1,in_port=1,actions=output:2" == next(ovs_rules.rules(LINKS, {"forwarding": "l2xc"}))
+    assert "priority=1,in_port=1,actions=output:2" == next(ovs_network.rules(LINKS, {"forwarding": "l2xc"}))
     assert "priority=1,dl_vlan=7,actions=NORMAL" == next(
-        ovs_rules.rules(LINKS, {"forwarding": "l2", "vlan": "7"})
+        ovs_network.rules(LINKS, {"forwarding": "l2", "vlan": "7"})
     )
-    assert next(ovs_rules.rules(LINKS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
+    assert next(ovs_network.rules(LINKS, {"forwarding": "ip6", "acl_rules": "1"})).startswith(
         "priority=3,udp6,ipv6_src=2001:db8:a::2,udp_src=1025/"
     )
 
 
 def test_bridge_learns() -> None:
-    assert ["priority=1,actions=NORMAL"] == list(ovs_rules.rules(LINKS, {"forwarding": "l2"}))
+    assert ["priority=1,actions=NORMAL"] == list(ovs_network.rules(LINKS, {"forwarding": "l2"}))
 
 
 def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
-    rules = list(ovs_rules.rules(LINKS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
+    rules = list(ovs_network.rules(LINKS, {"acl_rules": "10000", "base_rules": "10000"}))[:-2]
     matches = [re.fullmatch(r"priority=3,udp,nw_src=(\S+),udp_src=1025/(\S+),actions=drop", rule)
                for rule in rules]  # fmt: skip
     masks = [int(match[2], 16) for match in matches if match]
@@ -293,7 +295,7 @@ def test_no_rule_of_the_access_list_drops_traffic_or_is_there_twice() -> None:
 
 
 def test_each_rule_gives_another_flow_a_mask_until_all_have_one() -> None:
-    rules = list(ovs_rules.rules(LINKS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
+    rules = list(ovs_network.rules(LINKS, {"acl_rules": str(2 * DEFAULT_FLOWS)}))[:-2]
     hosts = {match[1] for rule in rules if (match := re.search(r"nw_src=([\d.]+)", rule))}
     masks = {match[1] for rule in rules if (match := re.search(r"udp_src=1025/(\w+)", rule))}
 
@@ -348,17 +350,17 @@ def test_output_of_another_version_gives_no_counters(parse: object) -> None:
 
 
 def test_route_does_for_one_host_what_the_rule_of_its_port_does() -> None:
-    rules = [rule.split(",actions=") for rule in ovs_rules.rules(LINKS, {})]
+    rules = [rule.split(",actions=") for rule in ovs_network.rules(LINKS, {})]
 
     assert [
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.0", rules[1][1]],
         ["priority=2,ip,in_port=1,nw_dst=10.20.0.0", rules[0][1]],
         ["priority=2,ip,in_port=2,nw_dst=10.10.0.1", rules[1][1]],
-    ] == [ovs_rules.route(LINKS, number, {}).split(",actions=") for number in range(3)]
+    ] == [ovs_network.route(LINKS, number, {}).split(",actions=") for number in range(3)]
 
 
 def test_route_matches_the_traffic_of_the_test() -> None:
     """With a VLAN, frames without its tag must not be forwarded by a route."""
-    rule = ovs_rules.route(LINKS, 3, {"forwarding": "ip6", "vlan": "7"})
+    rule = ovs_network.route(LINKS, 3, {"forwarding": "ip6", "vlan": "7"})
 
     assert rule.startswith("priority=2,ipv6,dl_vlan=7,in_port=1,ipv6_dst=2001:db8:14::1,actions=mod_dl_src:")

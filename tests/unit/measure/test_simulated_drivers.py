@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,11 +9,19 @@ from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Node
-from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator, SimulatedWiring
+from perftrend.measure.simulated_drivers import (
+    SimulatedDevice,
+    SimulatedGenerator,
+    SimulatedWiring,
+    expected_latency,
+)
 from perftrend.measurement import Trial
 
 Pair = tuple[SimulatedGenerator, SimulatedDevice]
 HARD = {"jitter": "0", "critical_pps": "1e6"}
+loads = st.floats(min_value=1e-3, max_value=10.0)
+rates = st.floats(min_value=1e3, max_value=1e9)
+counts = st.integers(min_value=1, max_value=100_000)
 
 
 @pytest.fixture
@@ -204,3 +213,45 @@ def test_device_that_was_restarted_since_loses_nothing(pair: Pair) -> None:
 def test_time_without_service_is_a_finite_number(pair: Pair, value: str) -> None:
     with pytest.raises(SettingsError, match="device option reconf_loss_s="):
         pair[1].check({"reconf_loss_s": value})
+
+
+@pytest.mark.parametrize(("load", "average_us"), [(0.5, 5 + 64), (0.1, 5 + 64 / 9), (0.9, 5 + 9 * 64)])
+def test_frame_waits_for_the_batches_before_it(load: float, average_us: float) -> None:
+    """At 1 Mpps a batch of 64 frames takes 64 us. The queue of 4096 us limits the longest waits a little."""
+    assert average_us == pytest.approx(expected_latency(load, 1e6, 1000).average_us, rel=1e-3)
+
+
+@pytest.mark.parametrize("load", [1.0, 2.0])
+def test_queue_is_full_from_the_critical_rate_on(load: float) -> None:
+    found = expected_latency(load, 1e6, 1000)
+
+    assert 5 + 4096 == pytest.approx(found.average_us)
+    assert 5 + 4096 == found.maximum_us
+    assert 5000.0 == found.histogram[-1][0]
+
+
+@given(loads, rates, counts)
+def test_latencies_are_consistent(load: float, critical_pps: float, frames: int) -> None:
+    found = expected_latency(load, critical_pps, frames)
+
+    assert 5 <= found.minimum_us <= found.maximum_us
+    assert found.average_us <= 5 + 4096e6 / critical_pps
+    assert frames == sum(count for _, count in found.histogram)
+    bounds = [bound for bound, _ in found.histogram]
+    assert sorted(set(bounds)) == bounds
+    assert all(count > 0 for _, count in found.histogram)
+
+
+@given(rates, counts)
+def test_latency_rises_with_the_load(critical_pps: float, frames: int) -> None:
+    averages = [expected_latency(load, critical_pps, frames).average_us for load in (0.1, 0.5, 0.9, 1.0)]
+
+    assert sorted(averages) == averages
+    assert averages[0] < averages[1]
+
+
+def test_histogram_has_the_median() -> None:
+    """Half of the exponential waits are below ln 2 times their mean: 5 + 44 us, in the class up to 50 us."""
+    below = sum(count for bound, count in expected_latency(0.5, 1e6, 10_000).histogram if bound <= 50.0)
+
+    assert 1 - math.exp(-45 / 64) == pytest.approx(below / 10_000, abs=1e-4)

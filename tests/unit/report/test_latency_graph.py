@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from perftrend.latency import Latency, LoadLatency
+from perftrend.measurement import Latency, LoadLatency
 from perftrend.report import latency_graph
 from perftrend.report.search_graph import BOTTOM, LEFT, RIGHT, TOP
 

@@ -13,8 +13,7 @@ from lxml import html
 
 from perftrend import message, report
 from perftrend.errors import UsageError
-from perftrend.latency import Latency, LoadLatency
-from perftrend.measurement import Interval, Measurement, Phase, Step, Trial
+from perftrend.measurement import Interval, Latency, LoadLatency, Measurement, Phase, Step, Trial
 from perftrend.model import Better, Change, Direction, Outcome, Result, Run, Status, Verdict
 from perftrend.report import page
 from perftrend.report.folder import NAMES

@@ -6,7 +6,7 @@ The only package that runs git. See Projects in the documentation for the option
 from __future__ import annotations
 
 from perftrend.clients.git.addresses import Address, without_password
-from perftrend.clients.git.checkouts import Checkout, find_checkout
+from perftrend.clients.git.checkout import Checkout, find_checkout
 from perftrend.clients.git.repository import Commit, Repository
 
 __all__ = ["Address", "Checkout", "Commit", "Repository", "find_checkout", "without_password"]

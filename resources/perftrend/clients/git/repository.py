@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perftrend.clients.git import folders, mirrors
+from perftrend.clients.git import mirrors
 from perftrend.clients.git.addresses import Address
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
+from perftrend.files import private_folder
 
 FETCH_S = 3600.0
 """Timeout of a fetch in seconds: a first fetch of a large project over a slow line takes long."""
@@ -330,7 +331,7 @@ def check_out(repository: Path, commit: str, place: Path) -> Generator[Path]:
             git.try_("worktree", "unlock", str(path))  # locked if its creation was killed
             git.try_("worktree", "prune", "--expire=now")
 
-    with folders.own(place, f"{commit[:12]}-", removed=forget) as path:
+    with private_folder(place, f"{commit[:12]}-", removed=forget) as path:
         # Git reads all worktrees when it adds one, and fails on one that is incomplete or partly removed.
         # Checking out the files may take minutes, so it is done after the lock is released.
         with mirrors.alone(repository):

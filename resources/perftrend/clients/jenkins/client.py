@@ -1,4 +1,7 @@
-"""Client of a Jenkins server: jobs, builds and files."""
+"""Client of a Jenkins server: jobs, builds, files, and what jobs depend on, such as plugins and rights.
+
+Source: the remote access API of Jenkins, and of its plugin Lockable Resources (version 2.14 or later).
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,37 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
 
-from perftrend.clients.http_service import UnavailableError, Wait, pause_before_retry
-from perftrend.clients.jenkins import administration, queue
-from perftrend.clients.jenkins.administration import AgentLabel
+from perftrend.clients.http_service import RefusedError, UnavailableError, Wait, pause_before_retry
+from perftrend.clients.jenkins import queue
 from perftrend.clients.jenkins.api import Api, Transport, newest_first
-from perftrend.clients.jenkins.builds import JenkinsBuild, is_below, job_path, view_path
+from perftrend.clients.jenkins.builds import JenkinsBuild, is_below, job_path, number_of, view_path
 from perftrend.clients.jenkins.queue import QueuedBuild, QueueItem
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import JenkinsSettings
 
 Numbers = tuple[int | None, int | None]
 """The lowest and the highest build number, both included; None: no limit."""
+
+_START = b"/build?delay="
+"""In the page of a job, a part of the link that starts a build; only those who may start one see it."""
+_END = b'href="stop"'
+"""In the page of a running build, the link that aborts it; only those who may abort it see it."""
+_LONGEST_PAGE = 4 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLabel:
+    """The agents that have a label."""
+
+    agents: int
+    is_offline: bool
+    """Whether none of them can run a build now."""
 
 
 def connect(settings: JenkinsSettings) -> Jenkins:
@@ -144,26 +165,64 @@ class Jenkins:
 
     def plugins(self) -> Mapping[str, bool]:
         """Return the installed plugins by their short name, and whether each is active."""
-        return administration.plugins(self._api)
+        listed = _tables(self._transport, "pluginManager", "plugins[shortName,active]", "plugins")
+        return {str(each.get("shortName")): each.get("active") is True for each in listed}
 
     def agents(self, label: str) -> AgentLabel:
         """Return the agents that have a label; the built-in node counts as one."""
-        return administration.agents(self._api, label)
+        path = f"label/{quote(label, safe='')}"
+        try:
+            fields = self._transport.json(path, "nodes[nodeName],offline")
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return AgentLabel(0, is_offline=True)
+        nodes = fields.get("nodes")
+        return AgentLabel(len(nodes) if isinstance(nodes, list) else 0, fields.get("offline") is not False)
 
     def resources(self, label: str) -> int:
         """Return the number of lockable resources that have a label."""
-        return administration.resources(self._api, label)
+        tree = "resources[name,labels,labelsAsList]"
+        listed = _tables(self._transport, "lockable-resources", tree, "resources")
+        return sum(label in _labels(each) for each in listed)
 
     def may_start(self, job: str) -> bool:
-        """Return whether the user may start builds of a job; none is started."""
-        return administration.may_start(self._api, job)
+        """Return whether the page of a job offers the user to start a build; none is started.
+
+        Jenkins has no other request that shows this without starting one.
+        """
+        with self._api.suggest_similar_jobs(job):
+            return self._has_text(f"{self._api.url(job)}/", _START)
 
     def may_end(self, job: str) -> bool | None:
-        """Return whether the user may end builds of a job; None if its newest build is not running.
+        """Return whether the page of a running build offers the user to abort it; none is aborted.
 
-        No build is ended.
+        Jenkins has no other request that shows this without aborting one.
+
+        :returns: None if the newest build of the job is not running.
         """
-        return administration.may_end(self._api, job)
+        number = self._running_build(job)
+        if number is None:
+            return None
+        if self._has_text(f"{self._api.url(job)}/{number}/", _END):
+            return True
+        # The build may have ended before its page was made.
+        return False if self._running_build(job) == number else None
+
+    def _running_build(self, job: str) -> int | None:
+        newest = self._api.job(job, "lastBuild[number,building]").get("lastBuild")
+        if not isinstance(newest, dict) or newest.get("building") is not True:
+            return None
+        return number_of(self._api.url(job), newest)
+
+    def _has_text(self, url: str, text: bytes) -> bool:
+        page = b""
+        with self._transport.open(url) as pieces:
+            for piece in pieces:
+                page += piece
+                if text in page or len(page) > _LONGEST_PAGE:
+                    break
+        return text in page
 
     def build(self, job: str, number: int) -> JenkinsBuild:
         """Return one build of a job."""
@@ -247,3 +306,17 @@ class Jenkins:
                 )
                 raise ServiceError(f"{what} after {timeout_s:g} s; see {self._api.url(job)}/")
             self._sleep(min(poll_s, max(0.0, deadline - time.monotonic())))
+
+
+def _labels(resource: Mapping[str, Any]) -> Sequence[object]:
+    listed, text = resource.get("labelsAsList"), resource.get("labels")
+    if isinstance(listed, list):
+        return listed
+    return text.split() if isinstance(text, str) else ()
+
+
+def _tables(transport: Transport, path: str, tree: str, name: str) -> list[Mapping[str, Any]]:
+    listed = transport.json(path, tree).get(name)
+    if not isinstance(listed, list):
+        raise ServiceError(f"{transport.url}/{path}: the response has no {name}; is jenkins.url right?")
+    return [each for each in listed if isinstance(each, dict)]

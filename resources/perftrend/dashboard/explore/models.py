@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from perftrend.bisect.command import Bisection
-from perftrend.latency import LoadLatency
+from perftrend.measurement import LoadLatency
 from perftrend.model import Samples
 
 Number = float | None

@@ -35,7 +35,7 @@ from perftrend.dashboard.explore.presenter import DrawingDetails, markers, notes
 from perftrend.dashboard.explore.state import ExploreState
 from perftrend.dashboard.explore.window import TESTBED, Window, open_window
 from perftrend.errors import ArchiveError, FormulaError
-from perftrend.latency import LoadLatency
+from perftrend.measurement import LoadLatency
 from perftrend.model import Result, Run, TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store.tiles import POINTS, TileColumn, columns_of_point, tile_of

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perftrend.errors import TestbedError
-from perftrend.latency import Latency
 from perftrend.measure.interfaces import Counters
 from perftrend.measure.trex.rpc import Request, TrexEventQueue, TrexRpc
 from perftrend.measure.trex.streams import Stream
+from perftrend.measurement import Latency
 
 _CONNECT_S = 5.0
 _CLOSE_S = 2.0

@@ -5,7 +5,7 @@
  * a frame of zeros, into which the program writes the headers of the next flow. Like the sender of perftrend.measure.embedded.generator, it catches up a short delay at
  * once, a longer one gradually, and lets the rest extend the trial.
  *
- * generator.py has the layout of struct pacer as well. To build pacer.bpf.bin: python -m perftrend.measure.xdp.build
+ * generator.py has the layout of struct pacer as well. To build pacer.bpf.bin: python -m perftrend.measure.xdp.program
  *
  * It includes no headers, so that its instructions depend on nothing but the compiler.
  */

@@ -21,8 +21,7 @@ from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.texts import Cells, attempted_commits, effects, measurements
 from perftrend.report.csit_console import groups, values
-from perftrend.report.narrow_table import fit
-from perftrend.text import HASH, align, excerpt, format_count, line, value
+from perftrend.text import HASH, align, excerpt, fit_table, format_count, line, value
 
 ROOM = 11_000
 """Maximum number of characters of all tables; the message has to fit into Gerrit's limit of 16 Ki."""
@@ -176,8 +175,8 @@ def console(report: BisectReport, *, width: int | None = None) -> str:
     """
     lines = [texts.sentence(report), ""]
     for culprit in report.outcome.culprits:
-        lines += [*fit(effects(report, culprit), width), ""]
-    lines += [*excerpt(report.last_lines), *fit(measurements(report, report.tests), width), ""]
+        lines += [*fit_table(effects(report, culprit), width), ""]
+    lines += [*excerpt(report.last_lines), *fit_table(measurements(report, report.tests), width), ""]
     lines += [texts.search_scope(report), *texts.notes(report), ""]
     for culprit in report.outcome.culprits:
         lines += _proof(report, *report.adjacent_commits(culprit))

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 
 from perftrend.perftest import PatchFinding, PatchTestVerdict
 from perftrend.report import csit_console
-from perftrend.report.narrow_table import fit
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.texts import PatchTestRow, PerftestReport
-from perftrend.text import excerpt, format_count, line
+from perftrend.text import excerpt, fit_table, format_count, line
 
 ROOM = 10_000
 """Maximum number of characters of the table; the rest of Gerrit's limit of 16 Ki is for the other parts."""
@@ -140,4 +139,4 @@ def _format_verdict(row: texts.PatchTestRow) -> str:
 def _align_rows(rows: Sequence[PatchTestRow], width: int | None = None) -> list[str]:
     """Return a line of headings and one for each row, in columns; more lines only to fit a width."""
     cells = [(row.test, row.parent, row.patch, row.difference, row.interval, row.verdict) for row in rows]
-    return fit([_HEADINGS, *cells], width)
+    return fit_table([_HEADINGS, *cells], width)

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from perftrend.clients.jenkins import Jenkins, RefusedError
-from perftrend.clients.jenkins.administration import AgentLabel
+from perftrend.clients.jenkins.client import AgentLabel
 from perftrend.errors import ServiceError, UsageError
 from tests.doubles.jenkins import JenkinsDouble, Job
 

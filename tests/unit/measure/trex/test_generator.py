@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.latency import Latency
 from perftrend.measure import mdr_search, specification
 from perftrend.measure.embedded.frames import FrameDirection, build
 from perftrend.measure.interfaces import Link, Node, Port
@@ -24,6 +23,7 @@ from perftrend.measure.trex.generator import TrexGenerator
 from perftrend.measure.trex.rpc import TrexEventQueue
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
 from perftrend.measure.wiring import NoWiring
+from perftrend.measurement import Latency
 from tests.doubles.trex import FINISHED, PROFILE_FINISHED, STARTED, TrexServer
 from tests.unit.measure.trex.conftest import LINKS, Connect, link
 

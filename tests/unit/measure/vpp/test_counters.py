@@ -1,8 +1,8 @@
-"""Parsers, with output in the formats of several releases of VPP."""
+"""The parsers of VPP's counters, with output in the formats of several releases of VPP."""
 
 from __future__ import annotations
 
-from perftrend.measure.vpp.counters import clocks_per_packet, parse_errors, parse_interfaces, parse_runtime
+from perftrend.measure.vpp.driver import clocks_per_packet, parse_errors, parse_interfaces, parse_runtime
 
 RUNTIME = """\
 Thread 0 vpp_main (lcore 1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.clients.git import Repository
-from perftrend.clients.git.bisect_in_progress import _first, underway
+from perftrend.clients.git.checkout import _first, underway
 from perftrend.errors import UsageError
 from tests.products.histories import History
 

@@ -1,7 +1,7 @@
-"""A manual bisection by ``git bisect`` in a user's checkout.
+"""A user's checkout of a repository, and the manual bisection by ``git bisect`` in progress there.
 
-The ends are those at its start: they stay the same from its first step to its last one, while git's refs
-move.
+The ends of a bisection are those at its start: they stay the same from its first step to its last one, while
+git's refs move.
 
 Source: the manual of git-bisect, sections Alternate terms, Bisect log and --no-checkout.
 """
@@ -12,12 +12,31 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from perftrend.clients.git.checkouts import Checkout, find_checkout
 from perftrend.clients.git.program import Git
 from perftrend.errors import UsageError
 
 _SIDES = ("good", "bad")
 _JUDGED = ("BISECT_HEAD", "HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A worktree of a repository; or the repository itself, if it is bare."""
+
+    top: Path
+    folder: Path
+    """The git folder that all worktrees of the repository share."""
+
+
+def find_checkout(place: Path) -> Checkout | None:
+    """Return the checkout that a folder is in; None if there is none."""
+    git = Git(place)
+    found = git.try_("rev-parse", "--path-format=absolute", "--git-common-dir") if place.is_dir() else None
+    if found is None or found.code:
+        return None
+    folder = Path(found.output.removesuffix("\n"))
+    top = git.try_("rev-parse", "--show-toplevel")
+    return Checkout(folder if top.code else Path(top.output.removesuffix("\n")), folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,13 @@
-"""The OpenFlow rules by which Open vSwitch forwards as a test requires, in the syntax of ``ovs-ofctl``.
+"""The rules and tunnels by which Open vSwitch forwards as a test requires.
 
-Forwarding has priority 1, routes have 2, and access lists 3.
+Rules are in the syntax of ``ovs-ofctl``. Forwarding has priority 1, routes have 2, and access lists 3.
+
+The datapath in user space begins and ends tunnels itself. Each port then has a bridge of its own, whose
+interface has the device's address in the network of the tunnel. A frame of the tunnel that the bridge sends
+to this interface leaves the tunnel, and enters the bridge that forwards. On the way back, the switch finds
+the bridge by the route of Linux to the other end of the tunnel.
+
+Source: "Open vSwitch with Userspace Tunneling" of the Open vSwitch documentation.
 """
 
 from __future__ import annotations
@@ -17,10 +24,12 @@ from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS, opposite
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
+_LONGEST_AGE_S = 3600
+"""How long the switch retains a neighbour that it sends nothing to: as long as it can."""
 
 
 def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
-    """Generate the OpenFlow rules for the options of a test, in the syntax of ``ovs-ofctl``."""
+    """Generate the OpenFlow rules for the options of a test."""
     forwarding = options.get("forwarding", "ip4")
     tag = _tag(options)
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
@@ -104,3 +113,62 @@ def parse_flow_error(text: str) -> str:
     if rule := _REFUSED_RULE.search(text):
         return f"rule {rule[2]}: the switch refuses it ({rule[1]})"
     return ""
+
+
+def outer_bridge(number: int) -> str:
+    """Return the name of the bridge of a port, and of its interface."""
+    return f"perftrend{number}"
+
+
+def tunnel_name(number: int) -> str:
+    """Return the name of the tunnel of a port."""
+    return f"tunnel{number}"
+
+
+def tunnel_ports(bridge: str, tunnel: str, count: int) -> list[str]:
+    """Return the arguments of ``ovs-vsctl`` that add so many tunnels to the bridge that forwards.
+
+    There they have the numbers that the ports have in a test without tunnels.
+    """
+    words = []
+    for number, identifier in enumerate(frames.TUNNEL_IDS[:count]):
+        name = tunnel_name(number)
+        words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
+        words += [f"type={tunnel}", f"ofport_request={number + 1}"]
+        words += [f"options:remote_ip={_tunnel_address(number, 2)}", f"options:key={identifier}"]
+    return words
+
+
+def tunnel_addresses(links: Sequence[Link]) -> Iterator[Sequence[str]]:
+    """Generate the commands that give the bridges the addresses of the tunnels."""
+    for number in range(len(links)):
+        bridge = outer_bridge(number)
+        yield ["ip", "address", "add", f"{_tunnel_address(number, 1)}/24", "dev", bridge]
+        yield ["ip", "link", "set", bridge, "up"]
+
+
+def tunnel_neighbours(links: Sequence[Link]) -> Iterator[Sequence[str]]:
+    """Generate the commands of ``ovs-appctl`` that set the other ends, so that the switch looks for none."""
+    yield ["tnl/neigh/aging", str(_LONGEST_AGE_S)]
+    for number, link in enumerate(links):
+        yield ["tnl/neigh/set", outer_bridge(number), _tunnel_address(number, 2), link.next_hop]
+
+
+def tunnel_rules(options: Mapping[str, str]) -> Sequence[str]:
+    """Return the rules of the bridge of a port: it forwards what is in the tunnel, and nothing else.
+
+    Linux also sends frames through the interface of the bridge.
+    """
+    match = f"udp,udp_dst={frames.TUNNEL_PORTS[options['tunnel']]}"
+    has_tag, strip, tag = "", "", ""
+    if (vlan := options.get("vlan", "0")) != "0":
+        has_tag, strip, tag = f"dl_vlan={vlan},", "strip_vlan,", f"mod_vlan_vid:{vlan},"
+    return (
+        f"{match},{has_tag}in_port=1,actions={strip}LOCAL",
+        f"{match},in_port=LOCAL,actions={tag}output:1",
+    )
+
+
+def _tunnel_address(number: int, host: int) -> str:
+    """Return an address in the network of a port's tunnel: that of the device is 1, of the other end 2."""
+    return str(IPv4Address(frames.TUNNEL_NETWORKS[number] + host))

@@ -7,13 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-from perftrend.measure.xdp.build import CHECKSUMS, COMPILER, checksums, compile_program, instructions
 from perftrend.measure.xdp.generator import PACER
-from perftrend.measure.xdp.program import INSTRUCTIONS
+from perftrend.measure.xdp.program import (
+    CHECKSUMS,
+    COMPILER,
+    INSTRUCTIONS,
+    checksums,
+    compile_program,
+    read_instructions,
+)
 
 
 def test_instructions_were_compiled_after_the_last_change_of_the_source() -> None:
-    """If this fails: ``python -m perftrend.measure.xdp.build``."""
+    """If this fails: ``python -m perftrend.measure.xdp.program``."""
     assert CHECKSUMS.read_text() == checksums()
 
 
@@ -35,4 +41,4 @@ def test_layout_is_that_of_the_source() -> None:
 
 def test_file_without_a_program_is_refused() -> None:
     with pytest.raises(ValueError, match="unpack"):
-        instructions(bytes(64))
+        read_instructions(bytes(64))
