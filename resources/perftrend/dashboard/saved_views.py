@@ -20,7 +20,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import LARGEST_NUMBER, ItemFilter
 from perftrend.errors import UsageError
-from perftrend.store.shortcuts import LONGEST_VIEW_NAME, SavedView
+from perftrend.store.views import LONGEST_NAME, SavedView
 
 router = APIRouter()
 
@@ -59,10 +59,7 @@ class NewView(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     name: Annotated[
-        str,
-        AfterValidator(plain),
-        AfterValidator(str.strip),
-        Field(min_length=1, max_length=LONGEST_VIEW_NAME),
+        str, AfterValidator(plain), AfterValidator(str.strip), Field(min_length=1, max_length=LONGEST_NAME)
     ]
     url: Annotated[str, Field(max_length=32_000)]
     """Address of Explore, Triage or Compare."""

@@ -454,7 +454,7 @@ short_urls = Table(
     Column("made", Moment, nullable=False),
 )
 
-# Pages under names; see perftrend.store.shortcuts.
+# Pages under names; see perftrend.store.views.
 views = Table(
     "views",
     metadata,

@@ -44,11 +44,12 @@ from perftrend.store.run_verdicts import RunVerdicts
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.schema_version import has_newest_version, upgrade, version_of
 from perftrend.store.sessions import StoredSessions
-from perftrend.store.shortcuts import Shortcuts, ShortUrls, Views
+from perftrend.store.shortcuts import Shortcuts, ShortUrls
 from perftrend.store.statistics import Statistics
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
 from perftrend.store.tokens import Spent, Tokens
+from perftrend.store.views import Views
 
 _AT_ONCE = 1000
 """Values in one condition of a query: SQLite accepts 32,766 at most, PostgreSQL 65,535."""
