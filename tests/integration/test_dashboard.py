@@ -12,11 +12,12 @@ from tests.integration.accessibility import violations
 from tests.integration.servers.dashboard import Dashboard, context_of, opened, save_picture, widths
 
 PATHS = tuple(NAVIGATION)
+ALL_PATHS = (*PATHS, "/help", "/api", "/views", "/search?q=64b")
 PHONE = {"width": 360, "height": 740}
 
 
 def name_of(path: str) -> str:
-    return path.strip("/").replace("/", "-") or "overview"
+    return path.partition("?")[0].strip("/").replace("/", "-") or "overview"
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -32,15 +33,17 @@ def test_page_is_found_from_every_page(page: Page, dashboard: Dashboard, path: s
     )
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", ALL_PATHS)
 def test_nothing_stands_in_the_way_of_anybody(page: Page, path: str) -> None:
     page.goto(path)
     page.wait_for_load_state("networkidle")
     save_picture(page, name_of(path))
-    assert [] == violations(page)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert [] == violations(page), scheme
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", ALL_PATHS)
 def test_page_fits_a_narrow_window(browser: Browser, dashboard: Dashboard, path: str) -> None:
     with opened(browser, dashboard, path, viewport=PHONE) as page:
         page.wait_for_load_state("networkidle")
