@@ -77,6 +77,7 @@ def test_lost_results_are_compared_with_the_usual_number(client: TestClient, fil
     assert run.testbed == (first := shown(client)["testbeds"][0])["testbed"]
     assert (7, 8) == (first["results"], first["usual_results"])
     assert "usually 8" in client.get("/", headers=HTML).text
+    assert '<td class="number">7</td>' in client.get("/runs", headers=HTML).text
 
 
 @pytest.mark.parametrize(("days", "is_late"), [(1, False), (5, True)])
