@@ -94,7 +94,7 @@ class Overview(BaseModel):
     declines: list[DeclineEntry]
     """The worst long-term changes in the newest runs, the worst first, at most 10."""
     queue: list[TestbedQueue]
-    """Running and waiting jobs of comments in Gerrit, at most 20."""
+    """Running and waiting jobs that were requested, at most 20."""
     all_jobs: bool
     """Whether these are all jobs."""
 
