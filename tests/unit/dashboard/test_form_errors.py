@@ -208,7 +208,7 @@ def test_address_without_a_form_gets_an_error_page(client: TestClient, filled: F
 
     assert 422 == page.status
     assert "<h1>A value is missing or not valid</h1>" in page.html
-    assert "last: Input should be a valid integer" in page.html
+    assert "last: enter a whole number" in page.html
 
 
 def test_each_form_is_found_on_a_page(site: AppContext) -> None:
