@@ -195,7 +195,7 @@ def evaluate_all(
         series, expected traces that no run ever had at the end.
     """
     known = list(series)
-    wanted = _previously(known, run) if expected is None else set(expected)
+    wanted = previous_traces(known, run) if expected is None else set(expected)
     present = [
         one for one in known if one.key in wanted or (one.runs and _identity(one.runs[-1]) == _identity(run))
     ]
@@ -245,7 +245,7 @@ def _identity(run: Run) -> tuple[str, str, int, datetime]:
     return run.testbed, run.job, run.build, run.started
 
 
-def _previously(series: Sequence[Series], run: Run) -> set[TraceKey]:
+def previous_traces(series: Sequence[Series], run: Run) -> set[TraceKey]:
     """Return the traces of the previous run of the same job on the same testbed, in the same experiment.
 
     Those that are optional are not included.

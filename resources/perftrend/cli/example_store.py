@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from perftrend.analysis import evaluate_all
+from perftrend.analysis.verdict import previous_traces
 from perftrend.bisect.simulator import SimulatedNoise
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.background import run_in_background
@@ -121,7 +122,7 @@ NEW = ("64b-1c-ethip4ipsec4tnlsw-ip4base-int-aes256gcm-ndrpdr", 285)
 GONE = ("1518b-1c-eth-l2bdbasemaclrn-mrr", 215)
 """A test, and the day from which it is no longer measured."""
 
-ALERT = Rules("Changes and missing data", "", change=0.03, silent_runs=3, silent_hours=72, owner="example")
+ALERT = Rules("Changes and missing data", "", silent_runs=3, silent_hours=72, owner="example")
 """A rule that creates alerts to triage."""
 
 _MISSED = 0.03
@@ -201,11 +202,13 @@ def judge_newest_runs(site: AppContext, ending: threading.Event) -> None:
 def _judge(site: AppContext, run: Run, ending: threading.Event) -> None:
     chosen, give_way = site.settings.analysis, site.traffic.give_way_callback()
     verdicts: list[Verdict] = []
-    for one in site.store.series(run.testbed, last=chosen.history, until=run):
+    series = tuple(site.store.series(run.testbed, last=chosen.history, until=run))
+    expected = previous_traces(series, run)
+    for one in series:
         if ending.is_set():
             return
         give_way()
-        verdicts += evaluate_all([one], run=run, criteria=criteria_of(chosen))
+        verdicts += evaluate_all([one], run=run, expected=expected & {one.key}, criteria=criteria_of(chosen))
     site.store.verdicts.save(run, RunVerdict.of(verdicts, judged=run.finished))
 
 

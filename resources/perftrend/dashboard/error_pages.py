@@ -20,9 +20,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from perftrend.dashboard.auth import known_user
-from perftrend.dashboard.form_errors import form_again, typed_values
+from perftrend.dashboard.form_errors import form_again, problems_of, typed_values
 from perftrend.dashboard.middleware.access_log import current_request_id
-from perftrend.dashboard.pages import page
+from perftrend.dashboard.pages import page, wants_json
 from perftrend.errors import (
     PerftrendError,
     ServiceError,
@@ -136,11 +136,18 @@ async def _form_or_error_page(
 
 
 async def _not_valid(request: Request, error: Exception) -> Response:
+    message = _describe_first(error)
+    if not wants_json(request):
+        first, *_ = problems_of(error)
+        message = f"{first.field}: {first.message}" if first.field else first.message
+    return await _form_or_error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, error, message)
+
+
+def _describe_first(error: Exception) -> str:
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     place = ".".join(str(part) for part in first.get("loc", ())[1:])
     reason = str(first.get("msg", "cannot be read")).removeprefix("Value error, ")
-    message = f"{place}: {reason}" if place else reason
-    return await _form_or_error_page(request, HTTPStatus.UNPROCESSABLE_ENTITY, error, message)
+    return f"{place}: {reason}" if place else reason
 
 
 async def _http(request: Request, error: Exception) -> Response:

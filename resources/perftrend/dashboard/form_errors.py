@@ -34,7 +34,6 @@ _WORDS = {
     "missing": "enter a value",
     "string_too_short": "enter a value",
     "too_short Value": "enter a value",
-    "too_short Dictionary": "select at least one",
     "too_long Value": "enter at most {max_length} characters",
     "string_too_long": "enter at most {max_length} characters",
     "string_pattern_mismatch": "not in the expected form",
@@ -42,10 +41,10 @@ _WORDS = {
     "int_from_float": "enter a whole number",
     "float_parsing": "enter a number",
     "finite_number": "enter a number",
-    "greater_than": "enter more than {gt:g}",
-    "greater_than_equal": "enter {ge:g} or more",
-    "less_than": "enter less than {lt:g}",
-    "less_than_equal": "enter {le:g} or less",
+    "greater_than": "enter more than {gt}",
+    "greater_than_equal": "enter {ge} or more",
+    "less_than": "enter less than {lt}",
+    "less_than_equal": "enter {le} or less",
     "literal_error": "choose {expected}",
     "enum": "choose {expected}",
     "datetime_parsing": "enter a date such as 2026-03-02",
@@ -112,6 +111,10 @@ def problems_of(error: Exception) -> list[FormProblem]:
 
 def _problem(error: Mapping[str, Any]) -> FormProblem:
     place = ".".join(str(part) for part in error.get("loc", ())[1:2])
+    context = error.get("ctx") or {}
+    if error.get("type") == "too_short" and context.get("field_type") != "Value":
+        # These are boxes, none of which is the wrong one.
+        return FormProblem("", f"select at least one of the {place}")
     return FormProblem(place, _describe(error))
 
 
@@ -119,8 +122,13 @@ def _describe(error: Mapping[str, Any]) -> str:
     context = error.get("ctx") or {}
     words = _WORDS.get(f"{error.get('type')} {context.get('field_type', '')}".rstrip())
     if words:
-        return words.format_map(context)
+        return words.format_map({name: _whole(value) for name, value in context.items()})
     return str(error.get("msg", "cannot be read")).removeprefix("Value error, ")
+
+
+def _whole(value: object) -> object:
+    """Return a whole number without a decimal point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _submitted(request: Request) -> SubmittedForm | None:

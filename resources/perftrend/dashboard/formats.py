@@ -84,6 +84,7 @@ def as_cell(content: str) -> str:
 __all__ = [
     "FILTERS",
     "NOTHING",
+    "activity_detail",
     "archive",
     "as_cell",
     "change",
@@ -96,6 +97,16 @@ __all__ = [
     "value",
 ]
 
+_KINDS = {"silence": "missing data", "stopped": "no runs"}
+"""Words for the kinds of items that the activity log names otherwise."""
+
+
+def activity_detail(detail: str) -> str:
+    """Return the detail of an entry of the activity log in the words of the pages."""
+    kind, on, testbed = detail.partition(" on ")
+    return plain(f"{_KINDS[kind]}{on}{testbed}" if on and kind in _KINDS else detail)
+
+
 FILTERS: Mapping[str, Callable[..., object]] = {
     "value": value,
     "percent": percent,
@@ -107,4 +118,5 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "archive": archive,
     "plain": plain,
     "counted": text.format_count,
+    "activity_detail": activity_detail,
 }

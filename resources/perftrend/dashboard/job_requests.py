@@ -219,6 +219,8 @@ def _offer(site: AppContext, wanted: WantedJob) -> JobOffer:
             tests, extent = plan.names, str(plan)
         except PerftrendError as error:
             problem = str(error)
+    if wanted.job == "trending" and scope.key and not bisect_command.tests_of(scope.key):
+        problem = problem or "no suite measures this test; start a bisection or a comparison instead"
     if wanted.job != "trending" and not site.settings.project.profile:
         problem = problem or "project.profile is not set, so no commit can be built"
     return JobOffer(

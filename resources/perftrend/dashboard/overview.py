@@ -94,7 +94,7 @@ class Overview(BaseModel):
     declines: list[DeclineEntry]
     """The worst long-term changes in the newest runs, the worst first, at most 10."""
     queue: list[TestbedQueue]
-    """Running and waiting jobs of comments in Gerrit, at most 20."""
+    """Running and waiting jobs that were requested, at most 20."""
     all_jobs: bool
     """Whether these are all jobs."""
 
@@ -151,15 +151,16 @@ def _testbed(
     nights = [each for each in newest if not each[0].experiment] or newest
     runs = run_entries(site, testbed, nights)
     usual_s = _usual_interval_s(runs)
-    values = [count for run in runs if (count := _values(run)) is not None]
+    counts = [run.verdict.results if run.verdict else None for run in runs]
+    earlier = [count for count in counts[1:] if count is not None]
     return TestbedOverview(
         testbed=testbed,
         newest=runs[0],
         runs=runs[::-1],
         usual_interval_s=usual_s,
         is_late=usual_s is not None and now - runs[0].started > timedelta(seconds=_LATE * usual_s),
-        usual_results=round(median(values[1:])) if len(values) > _FEWEST_INTERVALS else None,
-        results=_values(runs[0]),
+        usual_results=round(median(earlier)) if len(earlier) >= _FEWEST_INTERVALS else None,
+        results=counts[0],
         declines=sum(each.testbed == testbed for each in declines),
     )
 
@@ -168,13 +169,6 @@ def _usual_interval_s(runs: Sequence[RunEntry]) -> float | None:
     """Return the median time between the starts of runs, the newest first; None if there are too few."""
     intervals = [(later.started - earlier.started).total_seconds() for later, earlier in pairwise(runs)]
     return median(intervals) if len(intervals) >= _FEWEST_INTERVALS else None
-
-
-def _values(run: RunEntry) -> int | None:
-    """Return the number of results of a run that have a value; None if it was not analysed."""
-    if run.verdict is None:
-        return None
-    return sum(run.verdict.outcomes.get(each, 0) for each in ("normal", *CHANGES))
 
 
 def _urgency(testbed: TestbedOverview) -> tuple[int, str]:

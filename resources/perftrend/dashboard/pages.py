@@ -158,6 +158,7 @@ def environment() -> jinja2.Environment:
     found.globals |= {"COMMAND": COMMAND, "VERSION": __version__, "help_address": help_address}
     found.globals["static"] = static.url
     found.globals["plotly"] = static.plotly_url
+    found.globals["plotly_style_id"] = static.plotly_style_id
     return found
 
 

@@ -47,6 +47,9 @@ class InvalidationEntry(BaseModel):
         )
 
 
+_WITH_VALUE = {Outcome.NORMAL, Outcome.REGRESSION, Outcome.PROGRESSION}
+
+
 class VerdictEntry(BaseModel):
     """What the analysis of a run found."""
 
@@ -56,6 +59,8 @@ class VerdictEntry(BaseModel):
     """The outcome that counts most; a regression before a failed test."""
     sentence: str
     """The numbers as text: ``1 regression, 40 normal``."""
+    results: int
+    """Number of results with a value."""
     suspected: int
     """Number of results whose trend may have changed; the next runs decide."""
 
@@ -67,6 +72,7 @@ class VerdictEntry(BaseModel):
             outcomes={outcome.value: number for outcome, number in found.items()},
             worst=min(found, key=WORST_FIRST.index, default=Outcome.MISSING),
             sentence=describe_outcomes(found) or "no test was analysed",
+            results=sum(number for outcome, number in found.items() if outcome in _WITH_VALUE),
             suspected=verdict.suspected,
         )
 

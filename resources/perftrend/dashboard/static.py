@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -24,6 +25,7 @@ _ONCE = "no-cache"
 _SMALLEST = 500
 """Size in bytes below which files are not compressed."""
 _PLOTLY = f"plotly-{get_plotlyjs_version()}.min.js"
+_MAP_STYLE = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,20 @@ def plotly_url() -> str:
     return f"/static/{_PLOTLY}"
 
 
+@cache
+def plotly_style_id() -> str:
+    """Return the id of the style element that plotly adds for its maps; another one if it adds none.
+
+    The policy of pages forbids this element. plotly does not add it if another one has its id.
+    """
+    found = _MAP_STYLE.search(_plotly().content)
+    return found[1].decode() if found else "plotly"
+
+
 def prepare() -> None:
     """Read and compress all files in advance, so that requests do not wait for it."""
     _version()
-    _plotly()
+    plotly_style_id()
 
 
 @router.get("/static/{name}")

@@ -91,7 +91,7 @@ class LimitExceeded:
     """Duration of a request that would be accepted now; 0 if none would."""
 
 
-COMMAND_PLAN = RequestPlan((), "what the product's own command measures")
+COMMAND_PLAN = RequestPlan((), "the product's own command, duration unknown")
 """The plan of a job whose tests are a command of the product's profile."""
 
 

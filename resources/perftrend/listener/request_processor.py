@@ -382,6 +382,8 @@ _OF_STATE: Mapping[RequestState, Callable[[Request], str]] = {
 
 
 def _place(request: Request) -> str:
+    if request.is_of_page:
+        return f"{request.author} of the dashboard"
     return f"change {request.change}, patch set {request.patch_set}"
 
 

@@ -122,7 +122,7 @@ def _write_page(
             symbols=SYMBOLS,
             references=report.references,
             product=PRODUCT,
-            tested=report.references.build(report.run).commit,
+            tested=report.references.build(report.run),
             builds=_builds(rows),
             pictures=[sparkline(row.verdict) for row in rows],
             axes=axes,

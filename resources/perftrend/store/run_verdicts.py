@@ -120,8 +120,15 @@ def _declines(verdicts: Iterable[Verdict]) -> Iterable[Decline]:
     found = [
         (-each.long_term_change if each.series.better is Better.HIGHER else each.long_term_change, each)
         for each in verdicts
+        if not _is_trend_suspected(each)
     ]
     worse = sorted(
         (pair for pair in found if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].series.key.hash)
     )
     return (Decline(each.series.key.hash, each.long_term_change) for _, each in worse[:MOST_DECLINES])
+
+
+def _is_trend_suspected(verdict: Verdict) -> bool:
+    """Return whether the newest group may be outliers, so that its average is no trend yet."""
+    step = verdict.suspected
+    return step is not None and bool(verdict.groups) and step.position == verdict.groups[-1].start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -12,10 +13,23 @@ from statistics import median
 import pytest
 
 from perftrend.cli import example_store
-from perftrend.cli.example_store import DAYS, EVENTS, FAILING, GONE, NEW, Event, fill, year
+from perftrend.cli.example_store import (
+    ALERT,
+    DAYS,
+    EVENTS,
+    FAILING,
+    GONE,
+    NEW,
+    Event,
+    fill,
+    judge_newest_runs,
+    year,
+)
+from perftrend.dashboard import AppContext
 from perftrend.errors import UsageError
 from perftrend.listener.supervisor import lock_folder
-from perftrend.model import Result, Run, Status
+from perftrend.model import Outcome, Result, Run, Status
+from perftrend.settings import Settings
 from perftrend.store import Store
 
 LAST_DAY = date(2026, 6, 30)
@@ -227,3 +241,22 @@ def test_two_do_not_make_the_same_one(tmp_path: Path) -> None:
     folder.mkdir()
     with lock_folder(folder):
         assert "another process is creating it" in refused(tmp_path / "new.sqlite")
+
+
+def test_verdict_does_not_miss_a_test_that_was_removed_before(tmp_path: Path, nights: Nights) -> None:
+    testbed = nights[0][0].testbed
+    *_, last = recent = [(run, results[:4]) for run, results in nights if run.testbed == testbed][-4:]
+    settings = Settings.load(environment={}, overrides={"store": str(tmp_path / "new.sqlite")})
+    with Store.open(tmp_path / "new.sqlite") as store:
+        # Each run has one result fewer than the run before it.
+        store.add_all((run, results[: 4 - age]) for age, (run, results) in enumerate(recent[:-1]))
+        store.add(last[0], last[1][:1])
+        judge_newest_runs(AppContext.of(settings, store), threading.Event())
+        (_, verdict), *_ = store.verdicts.newest(testbed, last=1)
+
+    assert verdict is not None
+    assert 1 == verdict.outcomes[Outcome.MISSING]
+
+
+def test_alert_reports_the_changes_that_verdicts_report() -> None:
+    assert Settings.load(environment={}).analysis.minimum_change == ALERT.change

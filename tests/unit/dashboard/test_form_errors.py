@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Annotated
 
 import pytest
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from httpx import Response
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
+from perftrend.dashboard.form_errors import problems_of
 from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
 from perftrend.settings import Settings
 from perftrend.store.alerts import Rules
@@ -91,6 +95,29 @@ def test_several_errors_are_all_shown_and_the_first_has_the_focus(admin: TestCli
     assert "3 values to correct" in page.summary
     for text in ("Name: enter a value", "enter a whole number", "Owner: enter at most 200 characters"):
         assert text in page.summary
+
+
+@pytest.mark.parametrize(
+    ("boxes", "nothing"),
+    [
+        (TypeAdapter[object](Annotated[dict[str, int], Field(min_length=1)]), {}),
+        (TypeAdapter[object](Annotated[tuple[str, ...], Field(min_length=1)]), ()),
+    ],
+)
+def test_form_without_a_selection_says_what_to_select(boxes: TypeAdapter[object], nothing: object) -> None:
+    with pytest.raises(ValidationError) as refused:
+        boxes.validate_python(nothing)
+    error = RequestValidationError([{**each, "loc": ("body", "items")} for each in refused.value.errors()])
+
+    assert [FormProblem("", "select at least one of the items")] == problems_of(error)
+
+
+def test_limits_are_shown_in_full(admin: TestClient, filled: Filled) -> None:
+    rules = RULES | {"change_percent": "-1", "cutoff": "1e12", "silent_runs": "1e12"}
+    page = Page(send(admin, "/alerts", rules))
+
+    assert "enter 0 or more" in page.summary
+    assert not re.search(r"e\+|\.0 or", page.summary)
 
 
 def test_what_was_typed_is_no_markup(admin: TestClient, filled: Filled) -> None:
@@ -181,7 +208,7 @@ def test_address_without_a_form_gets_an_error_page(client: TestClient, filled: F
 
     assert 422 == page.status
     assert "<h1>A value is missing or not valid</h1>" in page.html
-    assert "last: Input should be a valid integer" in page.html
+    assert "last: enter a whole number" in page.html
 
 
 def test_each_form_is_found_on_a_page(site: AppContext) -> None:

@@ -75,3 +75,16 @@ def test_formula_of_a_spreadsheet_becomes_a_text(text: str) -> None:
 @pytest.mark.parametrize("text", [",test=x,", "!norm(,a=b,)", "1a2b3c", "", "a=b"])
 def test_text_stays_as_it_is(text: str) -> None:
     assert formats.as_cell(text) == text
+
+
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [
+        ("silence on 2n-clx", "missing data on 2n-clx"),
+        ("stopped on 2n-clx", "no runs on 2n-clx"),
+        ("regression on 2n-clx", "regression on 2n-clx"),
+        ("new → bug: silence", "new → bug: silence"),
+    ],
+)
+def test_activity_has_the_words_of_the_pages(detail: str, shown: str) -> None:
+    assert shown == formats.activity_detail(detail)

@@ -14,6 +14,7 @@ import perftrend
 from perftrend.analysis.formula import format_key
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.triage.evaluation import evaluate
+from perftrend.model import Better, Result, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store.alerts import ItemSelection, Rules
 from perftrend.store.requests import SERVED, RequestState
@@ -115,6 +116,20 @@ def test_other_jobs_measure_the_test_of_the_item(
     assert offered["line"].startswith(head)
     assert "" == offered["problem"]
     assert 201 == start(editor, token, item=item, job=job).status_code
+
+
+@pytest.mark.parametrize(("job", "is_possible"), [("trending", False), ("perftest", True)])
+def test_test_without_a_suite_is_not_measured_again(
+    editor: TestClient, filled: Filled, job: str, is_possible: bool
+) -> None:
+    key = TraceKey.of(testbed=BED, test="parser", metric="duration")
+    (last,) = filled.store.runs(BED, last=1)
+    run = replace(last, build=last.build + 1, started=last.started + timedelta(days=1))
+    filled.store.add(run, [Result(key, "ms", Better.LOWER, Status.PASS, (1.0,), 1.0)])
+
+    wanted = {**RANGE, "trace": format_key(key), "job": job}
+    offered = editor.get("/jobs/new", params=wanted, headers=JSON).json()
+    assert is_possible == (offered["problem"] == "")
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_lost_results_are_compared_with_the_usual_number(client: TestClient, fil
     assert run.testbed == (first := shown(client)["testbeds"][0])["testbed"]
     assert (7, 8) == (first["results"], first["usual_results"])
     assert "usually 8" in client.get("/", headers=HTML).text
+    assert '<td class="number">7</td>' in client.get("/runs", headers=HTML).text
 
 
 @pytest.mark.parametrize(("days", "is_late"), [(1, False), (5, True)])
@@ -140,7 +141,7 @@ def test_worst_trends_of_all_testbeds_are_in_order(client: TestClient, filled: F
 
 
 def test_jobs_that_run_and_wait_are_shown(client: TestClient, filled: Filled) -> None:
-    assert "No job of a comment is queued or running" in client.get("/", headers=HTML).text
+    assert "No job is queued or running" in client.get("/", headers=HTML).text
     now = datetime.now(UTC)
     jobs = [request(f"k{number}", RequestState.STARTED, asked=now) for number in range(SHOWN_JOBS + 1)]
     filled.store.requests.add([replace(jobs[0], began=now), *jobs[1:]])

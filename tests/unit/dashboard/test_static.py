@@ -36,6 +36,13 @@ def test_plotly_comes_from_its_wheel_packed_and_kept(client: TestClient) -> None
     assert "immutable" in answer.headers["Cache-Control"]
 
 
+def test_plotly_adds_no_style_that_the_policy_forbids(client: TestClient) -> None:
+    identity = static.plotly_style_id()
+
+    assert f'getElementById("{identity}"))' in client.get(static.plotly_url()).text
+    assert f'<link rel="plotly" id="{identity}"' in client.get("/explore").text
+
+
 def test_who_cannot_unpack_gets_a_file_as_it_is(client: TestClient) -> None:
     answer = client.get(static.url("base.js"), headers={"Accept-Encoding": "identity"})
 

@@ -14,7 +14,8 @@ from perftrend.errors import ServiceError, SettingsError
 from perftrend.execution.request_validation import InvalidRequestError, NarrowerRequest, RequestPlan
 from perftrend.listener.runner import RequestRejectedError
 from perftrend.settings import GerritSettings
-from perftrend.store.requests import RequestState
+from perftrend.store.requests import PAGE as OF_PAGE
+from perftrend.store.requests import Request, RequestState
 from perftrend.trigger import Refusal
 from tests.unit.listener.conftest import DEV, OTHER
 
@@ -581,3 +582,16 @@ def test_estimate_and_the_name_of_the_author_are_stored(listener: Any) -> None:
 
     found = listener.store.requests.in_states(RequestState.STARTED)
     assert [(60.0, "dev"), (60.0, "jane.doe")] == [(each.estimated_s, each.author) for each in found]
+
+
+def test_request_of_the_dashboard_is_logged_with_its_author(listener: Any) -> None:
+    request = Request(
+        key="a" * 64, change=0, patch_set=0, project="", branch="", revision="b" * 40, ref="",
+        review="a" * 64, comment="a" * 64, path=None, account=f"{OF_PAGE}ann", asked=listener.clock(),
+        place=0, line=LINE, job="perftest", testbed="2n-clx", answered=True, author="ann",
+    )  # fmt: skip
+    listener.store.requests.add([request])
+
+    listener.processor.work()
+
+    assert f"{LINE}: started for ann of the dashboard" in listener.said

@@ -58,6 +58,13 @@ def test_header_says_what_was_analysed_and_how(tmp_path: Path, run: Run, make_ve
     assert "SIMULATED" not in header
 
 
+def test_run_is_linked(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    document = write(tmp_path, run, make_verdict(), settings=ADDRESSES)
+
+    (link,) = document.xpath("//header//a[@href='https://ci.example.org/job/trending/6/']")
+    assert "trending/6" == text(link)
+
+
 def test_dashboard_is_linked_with_the_plot_and_the_item_of_a_change(
     tmp_path: Path, run: Run, make_verdict: MakeVerdict
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perftrend.model import Better, Change, Direction, Outcome, Run, Series, TraceKey, Verdict
+from perftrend.model import Better, Change, Direction, Group, Outcome, Run, Series, TraceKey, Verdict
 from perftrend.store import Store
 from perftrend.store.run_verdicts import MOST_DECLINES, Decline, RunVerdict
 
@@ -58,6 +58,19 @@ def test_later_analysis_replaces_the_verdict(store: Store) -> None:
 def test_verdict_of_a_run_that_is_not_stored_is_dropped(store: Store) -> None:
     store.verdicts.save(run_of(7), VERDICT)
     assert [None] * 3 == [verdict for _, verdict in store.verdicts.newest(TESTBED, last=9)]
+
+
+def test_suspected_step_is_not_among_the_worst_trends() -> None:
+    groups = (Group(0, 9, 2.0, 0.1, 1.0), Group(9, 10, 1.0, 0.0, 1.0))
+    verdict = replace(verdict_of("a", Outcome.NORMAL, -0.5), groups=groups)
+
+    def declines(suspected: Change | None) -> list[float]:
+        judged = RunVerdict.of([replace(verdict, suspected=suspected)], judged=MOMENT)
+        return [each.change for each in judged.declines]
+
+    assert [] == declines(Change(9, 2.0, 1.0, Direction.REGRESSION))
+    # The trend itself is certain if the doubt is about another step.
+    assert [-0.5] == declines(Change(5, 2.0, 1.0, Direction.REGRESSION)) == declines(None)
 
 
 def test_outcomes_are_counted_and_the_worst_trends_are_first() -> None:
