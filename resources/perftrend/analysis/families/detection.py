@@ -1,0 +1,305 @@
+"""Detection of changes that a family of traces shares, compared with all other traces.
+
+The values of a family are summed run by run, weighted by the precision of each trace. At each run that a
+change may begin with, the average from there on is compared with the average before: Student's t, with
+the variance of averages of runs that resemble each other. The largest of these statistics is a
+generalized likelihood ratio. It exceeds a limit b by chance at b φ(b) of the runs (φ is the normal
+density), so b follows from the number of families and the rate of false alarms over all of them.
+
+A change of a few traces also moves the families that contain some of them. The family is named that
+explains most: the ratio, less the logarithm of how many such families there are, is largest. It is
+replaced by a larger one if the other traces of that one have moved, too. Its change is then subtracted,
+and the search repeated.
+
+Source: D. Siegmund and E. S. Venkatraman, "Using the Generalized Likelihood Ratio Statistic for
+Sequential Detection of a Change-Point", Annals of Statistics 23 (1995), for the rate of false alarms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.analysis.families.family import Family, find_families
+from perftrend.analysis.families.memory import autocorrelations, memory_of
+from perftrend.analysis.families.nights import LIMIT, Nights
+from perftrend.model import Samples
+
+FALSE_ALARMS = 1 / 1000
+"""False alarms per run, over all families together."""
+LEAST_RUNS = 20
+"""Runs before a change that are needed to know the noise, and runs with a value that each trace needs."""
+MOST_CHANGES = 20
+"""The search ends after this many changes."""
+_MOST_UNEQUAL = 3.0
+"""The weight of a trace is at most this multiple of the median in its family."""
+_ALSO_MOVED = 2.0
+"""Standard deviations by which the other traces of a larger family must have moved."""
+_OWN_MEMORY = 1.5
+"""Standard deviations by which the memory of a family must exceed that of all traces to be its own."""
+_FEWEST_DEGREES = 3.0
+_SIGMAS_95 = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyChange:
+    """A change that the traces of a family share."""
+
+    family: Family
+    """Its members are places among the traces that were searched."""
+    run: int
+    """The first run that is different, by its place."""
+    change: float
+    """Relative to before and to the other traces; positive is better. -0.005: half a per cent worse."""
+    low: float
+    """Lower end of its 95 % interval."""
+    high: float
+    sigmas: float
+    """How clear it is, in standard deviations; the limit depends on the number of families."""
+
+
+def find_family_changes(
+    values: Samples,
+    parameters: Sequence[Mapping[str, str]],
+    *,
+    lower_is_better: NDArray[np.bool_] | None = None,
+    rate: float = FALSE_ALARMS,
+) -> list[FamilyChange]:
+    """Return the changes that families of traces share, the clearest first.
+
+    A family without parameters is a change of everything: of the machine, or of all tests.
+
+    :param values: of each run and trace, shape (runs, traces), the newest run last; NaN for gaps. A value
+        that is not above 0 is a gap.
+    :param parameters: names and values of the parameters of each trace.
+    :param lower_is_better: of each trace, such as of latencies; None: of none.
+    :param rate: false alarms per run, over all families together.
+    """
+    usable = np.where(np.isfinite(values) & (values > 0), values, np.nan)
+    places = np.flatnonzero((~np.isnan(usable)).sum(axis=0) >= LEAST_RUNS)
+    if len(values) <= LEAST_RUNS or not len(places):
+        return []
+    logarithms = np.log(usable[:, places])
+    if lower_is_better is not None:
+        logarithms[:, lower_is_better[places]] *= -1.0
+    families = find_families([parameters[place] for place in places.tolist()])
+    limit = _limit(len(families) + 1, rate)
+    found: list[FamilyChange] = []
+    nights = Nights.of(logarithms)
+    while len(found) < MOST_CHANGES and (change := _Search(nights, families, limit).clearest()):
+        members = change.family.members
+        found.append(replace(change, family=Family(change.family.parameters, places[members])))
+        nights = nights.without(math.log1p(change.change), change.run, members)
+    return sorted(found, key=lambda each: -abs(each.sigmas))
+
+
+def _limit(families: int, rate: float) -> float:
+    """Return the statistic that one of the families exceeds by chance at this rate of runs."""
+    limit = 3.0
+    for _ in range(50):
+        limit = math.sqrt(2.0 * math.log(max(families * limit / math.sqrt(2.0 * math.pi) / rate, math.e)))
+    return limit
+
+
+@dataclass(slots=True)
+class _Peak:
+    """The clearest change of each family, arrays of shape (families,)."""
+
+    sigmas: Samples
+    runs: NDArray[np.intp]
+    """The first run that is different."""
+
+
+class _Search:
+    """The search in standardised values; column 0 of the sums is what all traces have in common."""
+
+    def __init__(self, nights: Nights, families: Sequence[Family], limit: float) -> None:
+        self._nights = nights
+        everything = Family((), np.arange(nights.rest.shape[1], dtype=np.intp))
+        self._families = [everything, *families]
+        self._limit = limit
+        self._limited = nights.limited()
+        self._present = ~np.isnan(nights.rest)
+        self._weights = [_weights(nights.scale[family.members]) for family in self._families]
+        self._sums = np.stack([self._sum(place) for place in range(len(self._families))], axis=1)
+        runs = len(self._sums)
+        correlations, squares = autocorrelations(self._limited)
+        self._shared = correlations @ squares / max(squares.sum(), np.finfo(np.float64).tiny)
+        usual = memory_of(self._shared, runs).inflation(runs)
+        self._inflation = np.tile(usual[:, np.newaxis], len(self._families))
+        """By how much the memory of the noise increases the variance, shape (runs + 1, families)."""
+        kinds = [len(family.parameters) for family in self._families]
+        self._prior = np.log([float(kinds.count(kind)) for kind in kinds])
+
+    def clearest(self) -> FamilyChange | None:
+        """Return the change that explains most; None if none is beyond the limit."""
+        peaks = self._peaks_with_memory()
+        place = self._name(peaks)
+        if place is None:
+            return None
+        run, sigmas = int(peaks.runs[place]), float(peaks.sigmas[place])
+        low, high = self._interval(place, sigmas)
+        change = math.expm1(self._measure(place, run))
+        return FamilyChange(self._families[place], run, change, math.expm1(low), math.expm1(high), sigmas)
+
+    def _interval(self, place: int, clearest: float) -> tuple[float, float]:
+        """Return the 95 % interval of a change, whichever run it began with: of the profile likelihood."""
+        ends = []
+        for run, (sigmas,) in self._statistics(np.array([place])):
+            within = _SIGMAS_95**2 - (clearest**2 - sigmas**2)
+            if within >= 0:
+                change = self._measure(place, run)
+                error = math.sqrt(within) * abs(change / sigmas)
+                ends += [change - error, change + error]
+        return min(ends), max(ends)
+
+    def _sum(self, place: int) -> Samples:
+        """Return the weighted sum of a family at each run, with the variance of one independent trace."""
+        if not place:
+            return self._nights.common
+        members, weights = self._families[place].members, self._weights[place]
+        squares = self._present[:, members] @ weights**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sums = self._limited[:, members] @ weights / np.sqrt(squares)
+        return np.where(squares > 0, sums, 0.0)
+
+    def _peaks_with_memory(self) -> _Peak:
+        """Return the peaks of all families; those beyond the limit have the memory of their own noise.
+
+        The noise of a family may last longer than that of its traces: a machine that treats one driver better
+        for a week. Its memory is that of the values around the change, which would otherwise count as memory.
+        """
+        peaks = self._peaks(np.arange(len(self._families)))
+        runs = len(self._sums)
+        for place in np.flatnonzero(np.abs(peaks.sigmas) > self._limit).tolist():
+            start = int(peaks.runs[place])
+            parts = self._sums[:start, place], self._sums[start:, place]
+            around = np.concatenate([part - part.mean() for part in parts])
+            own = autocorrelations(around[:, np.newaxis])[0][:, 0]
+            if place and own[0] <= self._shared[0] + _OWN_MEMORY / math.sqrt(runs):
+                continue
+            longer = memory_of(own, runs).inflation(runs)
+            self._inflation[:, place] = np.maximum(self._inflation[:, place], longer)
+            renewed = self._peaks(np.array([place]))
+            peaks.sigmas[place], peaks.runs[place] = renewed.sigmas[0], renewed.runs[0]
+        return peaks
+
+    def _peaks(self, places: NDArray[np.intp]) -> _Peak:
+        peak = _Peak(np.zeros(len(places)), np.zeros(len(places), dtype=np.intp))
+        for start, sigmas in self._statistics(places):
+            clearer = np.abs(sigmas) > np.abs(peak.sigmas)
+            peak.sigmas = np.where(clearer, sigmas, peak.sigmas)
+            peak.runs = np.where(clearer, start, peak.runs)
+        return peak
+
+    def _statistics(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Samples]]:
+        """Yield the runs that a change may begin with, and how clear it is in each family."""
+        sums, inflation = self._sums[:, places], self._inflation[:, places]
+        none = np.zeros((1, len(places)))
+        totals, squares = (np.concatenate([none, part.cumsum(axis=0)]) for part in (sums, sums**2))
+        for start in range(LEAST_RUNS, len(sums)):
+            after = len(sums) - start
+            before = totals[start] / start
+            step = (totals[-1] - totals[start]) / after - before
+            variance = np.maximum(squares[start] / start - before**2, np.finfo(np.float64).tiny)
+            # The average is estimated from the same runs, so their variance around it is too small.
+            variance /= np.maximum(1.0 - inflation[start] / start, 0.3)
+            t = step / np.sqrt(variance * (inflation[after] / after + inflation[start] / start))
+            yield start, _as_normal(t, _degrees(start, inflation[start]))
+
+    def _name(self, peaks: _Peak) -> int | None:
+        """Return the family that explains most of the changes beyond the limit; None if there is none."""
+        beyond = np.abs(peaks.sigmas) > self._limit
+        if not beyond.any():
+            return None
+        scores = np.where(beyond, peaks.sigmas**2 / 2.0 - self._prior, -np.inf)
+        place = int(scores.argmax())
+        while place and (larger := self._larger(place, peaks)) is not None:
+            place = larger
+        return place
+
+    def _larger(self, place: int, peaks: _Peak) -> int | None:
+        """Return the family that contains another one, and whose other traces have moved most, too."""
+        members, sign = self._families[place].members, np.sign(peaks.sigmas[place])
+        run = int(peaks.runs[place])
+        moved = [
+            (sign * self._statistic(np.setdiff1d(family.members, members), run), other)
+            for other, family in enumerate(self._families)
+            if other
+            and len(family.members) > len(members)
+            and np.sign(peaks.sigmas[other]) == sign
+            and np.isin(members, family.members, assume_unique=True).all()
+        ]
+        most, other = max(moved, default=(0.0, 0))
+        return other if most > _ALSO_MOVED else None
+
+    def _statistic(self, members: NDArray[np.intp], run: int) -> float:
+        """Return how far some traces have moved at a run, in standard deviations of independent runs."""
+        sums = self._limited[:, members] @ _weights(self._nights.scale[members])
+        before, after = sums[:run], sums[run:]
+        deviation = max(float(before.std()), np.finfo(np.float64).tiny)
+        return float((after.mean() - before.mean()) / (deviation * math.sqrt(1 / len(after) + 1 / run)))
+
+    def _measure(self, place: int, run: int) -> float:
+        """Return the change of a family at a run, as a difference of logarithms.
+
+        It is the median over the traces, corrected by the average of what is limited around it.
+        """
+        if not place:
+            common = self._nights.common
+            return float(common[run:].mean() - common[:run].mean())
+        members = self._families[place].members
+        scale, rest = self._nights.scale[members], self._nights.compared_with_others(members)
+        with np.errstate(invalid="ignore"):
+            steps = _means(rest[run:], axis=0) - _means(rest[:run], axis=0)
+        known = ~np.isnan(steps)
+        order = np.argsort(steps[known])
+        weights = (1.0 / scale[known])[order].cumsum()
+        middle = float(steps[known][order][(weights >= weights[-1] / 2.0).argmax()])
+        limited = [
+            np.clip((part - shift) / scale, -LIMIT, LIMIT)
+            for part, shift in ((rest[:run], 0.0), (rest[run:], middle))
+        ]
+        error = _means(limited[1], axis=0) - _means(limited[0], axis=0)
+        precise = 1.0 / scale[known] ** 2
+        return middle + float((error[known] * scale[known] * precise).sum() / precise.sum())
+
+
+def _weights(scale: Samples) -> Samples:
+    """Return the weights of traces: their precision, within limits."""
+    weights = 1.0 / scale
+    middle = np.median(weights)
+    limited: Samples = np.clip(weights, middle / _MOST_UNEQUAL, middle * _MOST_UNEQUAL)
+    return limited
+
+
+def _means(values: Samples, axis: int) -> Samples:
+    """Return averages without gaps; NaN if there are only gaps."""
+    count = (~np.isnan(values)).sum(axis=axis)
+    means: Samples = np.where(count > 0, np.nansum(values, axis=axis) / np.maximum(count, 1), np.nan)
+    return means
+
+
+def _degrees(runs: int, inflation: Samples) -> Samples:
+    """Return the degrees of freedom of a variance from runs that resemble each other."""
+    independent = runs / inflation * np.where(inflation > 1.0, 1.5, 1.0)
+    return np.clip(independent - 1.0, _FEWEST_DEGREES, runs - 1.0)
+
+
+def _as_normal(t: Samples, degrees: Samples) -> Samples:
+    """Return the normal deviate with the same probability as a value of Student's t.
+
+    Source: D. L. Wallace, "Bounds on Normal Approximations to Student's and the Chi-Square Distributions",
+    Annals of Mathematical Statistics 30 (1959).
+    """
+    deviates: Samples = (
+        np.sign(t)
+        * (8.0 * degrees + 1.0)
+        / (8.0 * degrees + 3.0)
+        * np.sqrt(degrees * np.log1p(t * t / degrees))
+    )
+    return deviates

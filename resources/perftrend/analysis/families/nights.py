@@ -1,0 +1,81 @@
+"""The values of many traces made comparable: relative, without what a run has in common, and limited.
+
+What all traces of a run have in common is the machine, or a change of everything. It is the median over all
+traces, weighted by their precision, and is kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perftrend.model import Samples
+
+LIMIT = 2.5
+"""Values farther away, in standard deviations of the trace, count as this far: one bad trace is no family."""
+MAD_PER_SIGMA = 0.6745
+"""The median absolute deviation of the normal distribution."""
+_SMALLEST_SCALE = 1e-4
+"""Relative deviation of a trace that hardly varies, such as one of whole kilobytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nights:
+    """The values of traces, shape (runs, traces), as differences of logarithms; NaN for gaps."""
+
+    relative: Samples
+    """Of each trace from its level."""
+    rest: Samples
+    """The same without the common part."""
+    common: Samples
+    """What all traces of a run have in common, shape (runs,)."""
+    scale: Samples
+    """Standard deviation of each trace, estimated from its median absolute deviation; shape (traces,)."""
+
+    @classmethod
+    def of(cls, relative: Samples) -> Self:
+        """Separate what runs have in common.
+
+        :param relative: differences of logarithms, shape (runs, traces), NaN for gaps; each trace has a
+            value.
+        """
+        relative = relative - np.nanmedian(relative, axis=0)
+        common = _weighted_medians(relative, 1.0 / _scale(relative))
+        rest = relative - common[:, np.newaxis]
+        rest -= np.nanmedian(rest, axis=0)
+        return cls(relative, rest, common, _scale(rest))
+
+    def without(self, change: float, run: int, traces: NDArray[np.intp]) -> Nights:
+        """Return the nights without a change of some traces that began with a run."""
+        relative = self.relative.copy()
+        relative[run:, traces] -= change
+        return Nights.of(relative)
+
+    def compared_with_others(self, traces: NDArray[np.intp]) -> Samples:
+        """Return the values of some traces without what all others have in common."""
+        others = np.delete(np.arange(self.relative.shape[1]), traces)
+        common = _weighted_medians(self.relative[:, others], 1.0 / self.scale[others])
+        return self.relative[:, traces] - common[:, np.newaxis]
+
+    def limited(self) -> Samples:
+        """Return the values in standard deviations of each trace, limited, 0 for gaps."""
+        limited = np.clip(self.rest / self.scale, -LIMIT, LIMIT)
+        return np.nan_to_num(limited, copy=False)
+
+
+def _scale(values: Samples) -> Samples:
+    scale = np.nanmedian(np.abs(values), axis=0) / MAD_PER_SIGMA
+    return np.maximum(scale, _SMALLEST_SCALE)
+
+
+def _weighted_medians(values: Samples, weights: Samples) -> Samples:
+    """Return the weighted median of each row; NaN weighs nothing."""
+    order = np.argsort(values, axis=1)
+    weighed = np.where(np.isnan(values), 0.0, weights)
+    sums = np.take_along_axis(weighed, order, axis=1).cumsum(axis=1)
+    places = (sums >= sums[:, -1:] / 2.0).argmax(axis=1)
+    chosen = np.take_along_axis(order, places[:, np.newaxis], axis=1)
+    return np.nan_to_num(np.take_along_axis(values, chosen, axis=1)[:, 0])
