@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from perftrend.analysis.families import SharedChange
 from perftrend.model import Change, Result, Run, Series, Verdict, finite, revision_of
 from perftrend.report.references import References
 from perftrend.report.texts import WORST_FIRST, VerdictRow, passes, rows, sentence
@@ -43,6 +44,8 @@ class TrendReport:
     notices: Sequence[str] = ()
     results: Sequence[Result] = ()
     """The results of the run with their details."""
+    families: Sequence[SharedChange] = ()
+    """Recent changes that many traces share."""
     settings: Settings | None = None
     """Addresses of Gerrit, Jenkins and the dashboard, and the words of requests; None: none of them."""
 
@@ -82,6 +85,7 @@ def as_json(
     title: str = "Performance trend",
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
+    families: Sequence[SharedChange] = (),
     settings: Settings | None = None,
 ) -> str:
     """Return the report as one JSON document.
@@ -93,10 +97,13 @@ def as_json(
     :param title: heading.
     :param notices: lines that readers must see, such as that another testbed was used.
     :param results: the run's results with their details, which contain the steps of each search.
+    :param families: recent changes that many traces share.
     :param settings: addresses of Gerrit, Jenkins and the dashboard, and the words of requests.
     :returns: JSON in ASCII, with a newline at the end.
     """
-    return dumps(document(TrendReport(verdicts, run, method, window, title, notices, results, settings)))
+    return dumps(
+        document(TrendReport(verdicts, run, method, window, title, notices, results, families, settings))
+    )
 
 
 def dumps(data: object) -> str:
@@ -122,6 +129,7 @@ def document(report: TrendReport) -> dict[str, Any]:
         "method": plain(report.method),
         "window": report.window,
         "notices": [plain(notice) for notice in report.notices],
+        "families": [_family(each, table) for each in report.families],
         "tests": tests,
         "runs": [run_entry(run) for run in table.runs],
     }
@@ -140,6 +148,19 @@ def run_entry(run: Run) -> dict[str, Any]:
         "versions": {plain(name): plain(version) for name, version in run.versions.items()},
         "archive": plain(run.archive),
         "simulated": run.simulated,
+    }
+
+
+def _family(change: SharedChange, table: RunTable) -> dict[str, Any]:
+    return {
+        "parameters": {plain(name): plain(value) for name, value in change.parameters},
+        "traces": [key.hash for key in change.traces],
+        "last_good": table.index(change.last_good),
+        "first_changed": table.index(change.first_changed),
+        "change": change.change,
+        "low": change.low,
+        "high": change.high,
+        "new": change.is_new,
     }
 
 

@@ -26,6 +26,7 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from perftrend import message
+from perftrend.analysis.families import SharedChange
 from perftrend.errors import ArchiveError
 from perftrend.measurement import Measurement
 from perftrend.model import PRODUCT, Group, Outcome, Result, Run, Verdict
@@ -34,7 +35,16 @@ from perftrend.report.document import RunTable, TrendReport, document, dumps, hi
 from perftrend.report.folder import INDEX, environment, replace_report
 from perftrend.report.search_graph import STYLE_SHEET
 from perftrend.report.sparkline import HEIGHT, WIDTH, axes, sparkline
-from perftrend.report.texts import SYMBOLS, WORST_FIRST, VerdictRow, courses, format_step, passes, sentence
+from perftrend.report.texts import (
+    SYMBOLS,
+    WORST_FIRST,
+    VerdictRow,
+    courses,
+    describe_shared_change,
+    format_step,
+    passes,
+    sentence,
+)
 from perftrend.settings import Settings
 from perftrend.text import decimals_of_rates, format_count, percent, plain
 
@@ -68,6 +78,7 @@ def write(
     title: str = "Performance trend",
     notices: Sequence[str] = (),
     results: Sequence[Result] = (),
+    families: Sequence[SharedChange] = (),
     settings: Settings | None = None,
 ) -> Path:
     """Write the report into a directory of its own, and replace an old report as a whole.
@@ -81,13 +92,14 @@ def write(
     :param notices: lines that readers must see, such as that another testbed was used.
     :param results: the run's results with their details, for the graphs of its searches; those of
         the verdicts' series may lack details.
+    :param families: recent changes that many traces share.
     :param settings: addresses of Gerrit, Jenkins and the dashboard, and the words of requests, for the
         links and the bisection of each change; None: none of them.
     :returns: the path of ``index.html``.
     :raises UsageError: if the directory contains anything that is not part of a report.
     :raises OSError: if it cannot be written; an old report is then unchanged.
     """
-    report = TrendReport(verdicts, run, method, window, title, notices, results, settings)
+    report = TrendReport(verdicts, run, method, window, title, notices, results, families, settings)
     rows, figures = report.rows, _figures_of(results)
     with replace_report(directory) as fresh:
         _write_page(fresh, report, rows, figures)
@@ -243,7 +255,7 @@ def _environment() -> jinja2.Environment:
         "slug": _slug,
     }
     made.filters |= {"courses": courses, "moment": _moment, "unit": _unit, "value": _value}
-    made.filters |= {"change": format_step, "decimals": _decimals}
+    made.filters |= {"change": format_step, "decimals": _decimals, "shared": describe_shared_change}
     return made
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from perftrend import console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
+from perftrend.analysis.families import find_shared_changes
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.report.mails import job_mails, reportable
+from perftrend.report.texts import describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
 from perftrend.store import Store
 from perftrend.store.run_verdicts import RunVerdict
@@ -78,6 +80,7 @@ def judge_run(
         return evaluated(at, new_runs, tuple(without))
 
     verdicts = evaluate(run, new_runs=new_runs)
+    families = find_shared_changes(watched.series)
     notices = [*notices, *watched.notices, *_number_notice(store, run), *_time_notice(as_of)]
     page = report.write(
         settings.report,
@@ -87,12 +90,18 @@ def judge_run(
         window=settings.analysis.window,
         notices=notices,
         results=watched.results,
+        families=families,
         settings=settings,
     )
     if json_file:
         _copy(page.with_name("report.json"), json_file)
     if json_file != STANDARD_OUTPUT:
         report.terminal_table(verdicts, stream=sys.stdout)
+        for change in families:
+            console.print_text(
+                f"{describe_shared_change(change)}; between {change.last_good.name} and "
+                f"{change.first_changed.name}{'' if change.is_new else ', reported before'}"
+            )
         console.print_text(f"report: {page}")
         console.print_verdict(f"{run.name}: {report.sentence(verdicts)}")
     code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
@@ -106,7 +115,7 @@ def judge_run(
         partial(reportable, evaluate),
         run=run,
         runs=lambda: _runs_known_to(watched, run, store),
-        notices=notices,
+        notices=[*notices, *(describe_shared_change(each) for each in families if each.is_new)],
         new_runs=new_runs,
     )
     return code or mailed

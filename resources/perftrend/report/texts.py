@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from perftrend.analysis.families import SharedChange
 from perftrend.model import Change, Outcome, Run, Verdict
 from perftrend.text import (
     NOTHING,
@@ -113,6 +114,20 @@ def describe_outcomes(counts: Mapping[Outcome, int]) -> str:
     """Return the number of results by outcome as text: ``1 regression, 21 normal, 1 failed``."""
     numbers = ((counts.get(outcome, 0), outcome) for outcome in _SENTENCE_ORDER)
     return ", ".join(_format_outcomes(count, outcome) for count, outcome in numbers if count)
+
+
+def describe_shared_change(change: SharedChange) -> str:
+    """Return a change that many traces share as text.
+
+    ``27 traces with path=ip4 are 0.5 % worse than before (0.3 to 0.7 %), compared with all others``
+    """
+    ends = sorted(abs(each) for each in (change.low, change.high))
+    size, low, high = (f"{100 * each:.2g}" for each in (abs(change.change), *ends))
+    amount = f"{size} % {'better' if change.change > 0 else 'worse'} than before ({low} to {high} %)"
+    if not change.parameters:
+        return f"all traces are {amount}: the machine, or a change that all tests share"
+    common = ", ".join(f"{name}={value}" for name, value in change.parameters)
+    return plain(f"{len(change.traces)} traces with {common} are {amount}, compared with all others")
 
 
 def passes(verdicts: Iterable[Verdict]) -> bool:

@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from perftrend.analysis.families.simulator import simulate
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 
@@ -67,6 +69,28 @@ def test_run_of_a_job_that_counts_anew_is_judged_and_shown_as_such(bench: Any) -
         "notices"
     ]
     assert 13 == len(report["tests"][0]["values"])
+
+
+def test_change_that_no_test_shows_is_reported_for_the_tests_that_share_it(bench: Any) -> None:
+    values, parameters = simulate(np.random.default_rng(3), traces=120, runs=75)
+    slower = [place for place, each in enumerate(parameters) if each["path"] == "path3"]
+    values[60:, slower] *= 0.992
+    keys = [TraceKey.of(testbed="simulated", **each) for each in parameters]
+    with Store.open("perftrend.sqlite") as store:
+        for build, row in enumerate(values.tolist(), 1):
+            rates = zip(keys, row, strict=True)
+            results = [Result(key, "pps", Better.HIGHER, Status.PASS, (rate,), rate) for key, rate in rates]
+            store.add(night(build), results)
+
+    done = bench.analysis()
+
+    line = f"{len(slower)} traces with path=path3 are "
+    assert line in done.out
+    (family,) = bench.report()["families"]
+    assert {"path": "path3"} == family["parameters"]
+    assert {keys[place].hash for place in slower} == {*family["traces"]}
+    assert -0.02 < family["low"] < -0.008 < family["high"] < 0
+    assert line in Path("report", "index.html").read_text()
 
 
 def test_failed_test_of_a_run_that_is_marked_as_invalid_is_not_reported_as_failed(bench: Any) -> None:
