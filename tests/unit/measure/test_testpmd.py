@@ -183,6 +183,9 @@ def test_tests_with_access_lists_are_not_run(device: TestpmdDevice) -> None:
 @pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2", "l2xc"])
 def test_vlans_are_supported(device: TestpmdDevice, forwarding: str) -> None:
     assert "" == device.lacks({"forwarding": forwarding, "vlan": "100"})
+    assert f"testpmd does not support vlan=100,200 for forwarding={forwarding}" == device.lacks(
+        {"forwarding": forwarding, "vlan": "100,200"}
+    )
 
 
 @pytest.mark.parametrize(("forwarding", "mode"), [("ip6", "mac"), ("l2xc", "io")])
