@@ -221,6 +221,7 @@ def test_counters_are_those_of_each_port_and_the_cycles_of_all_frames() -> None:
         second[name] for name in ("rx_good_packets", "tx_good_packets", "RX-dropped", "TX-dropped")
     )
     assert (39216970, 6500) == (found["total_cycles"], found["total_packets"])
+    assert found == parse_counters(COUNTERS.replace("(total cycles=", "(busy cycles="))
 
 
 def test_cycles_per_packet_are_those_between_two_readings() -> None:
