@@ -255,6 +255,11 @@ def test_real_drivers_may_be_closed_twice() -> None:
     testbed.__exit__(None, None, None)
 
 
+def test_processes_of_other_machines_are_not_watched_on_this_one() -> None:
+    assert [1, 2] == Testbed(spec())._busy_processes()
+    assert [] == Testbed(spec(remote=True))._busy_processes()
+
+
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:
     assert "it has no access lists" == Testbed(spec()).lacks({"acl_rules": "20"})
     assert "" == Testbed(spec(), device_options={"acl_rules": "0"}).lacks({"acl_rules": "20"})
