@@ -137,6 +137,17 @@ def test_commands_run_on_their_node_word_by_word(lab: Lab) -> None:
         assert "in\n" == run(wiring.at_device(["cat"]), "in\n")
 
 
+def test_machine_is_reached_through_a_jump_host(lab: Lab) -> None:
+    """Which is the machine itself here: to its server, the connection comes from there."""
+    nodes = {"tg": Node(options={"host": "tg"}), "dut": Node(options={"host": "dut", "jump": "dut"})}
+    with opened(SshWiring(nodes, [], ssh_config=str(lab.config))) as wiring:
+        [source, *_] = run(wiring.at_device(["printenv", "SSH_CONNECTION"])).split()
+        [direct, *_] = run(wiring.at_generator(["printenv", "SSH_CONNECTION"])).split()
+
+    assert lab.hosts["dut"] == source
+    assert lab.hosts["tg"] != direct
+
+
 def test_sockets_of_a_node_are_reached(lab: Lab, tmp_path: Path) -> None:
     server = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX if sys.argv[1] else socket.AF_INET); "

@@ -188,6 +188,26 @@ def test_switch_on_another_machine_forwards(
         wait_until(lambda: not lab.processes("dut"))
 
 
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2xc"])
+def test_frames_pass_a_chain_of_links_with_vlans(tmp_path: Path, require: Require, forwarding: str) -> None:
+    """Each switch forwards only frames with the tags of its links, which are those that the others send."""
+    require(not labs.lacking(), labs.lacking())
+    require(len(os.sched_getaffinity(0)) > 1, "needs a core for each switch")
+    with labs.built(tmp_path, ["tg", "dut", "dut2"]) as lab:
+        file = lab.file(device={"driver": "ovs"})
+        for vlan, link in zip((10, 20, 4094), file["links"], strict=True):
+            link["vlan"] = vlan
+        for core, node in zip(sorted(os.sched_getaffinity(0)), ("dut", "dut2"), strict=False):
+            file["nodes"][node]["cpu"] = core
+        with Testbed(Specification.model_validate(file)) as testbed:
+            testbed.start_device({"forwarding": forwarding})
+            testbed.use("128B")
+            trial = testbed.trials.measure(2_000, 0.5, 0.9)
+
+            assert all(0 < received <= 500 for received in trial.received_each)
+            assert "frames have one tag only" in testbed.lacks({"forwarding": forwarding, "vlan": "100"})
+
+
 def test_rules_of_a_file_override_those_of_the_driver(
     testbed: Testbed, measure: Callable[..., Trial], tmp_path: Path
 ) -> None:

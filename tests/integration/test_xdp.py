@@ -110,6 +110,7 @@ TRAFFIC: list[tuple[str, dict[str, str]]] = [
     ("66B", {"forwarding": "ip6"}),
     ("78x3+901x1", {"forwarding": "ip6", "protocol": "tcp"}),
     ("64B", {"vlan": "100"}),
+    ("64B", {"vlan": "100,200"}),
     ("83B", {"vlan": "100", "forwarding": "ip6", "protocol": "tcp"}),
     ("96B", {"forwarding": "l2", "tunnel": "vxlan"}),
     ("97x2+1518x1", {"forwarding": "l2", "tunnel": "geneve"}),

@@ -14,7 +14,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure.interfaces import Counters, Device, Link, Node, Target, Wiring
+from perftrend.measure.interfaces import Counters, Device, Link, Node, Target, Wiring, vlan_option
 from perftrend.measure.traffic import TUNNELS
 
 _Answer = TypeVar("_Answer")
@@ -114,6 +114,8 @@ class ChainedDevice(Device):
                 "file has no links for one"
             )
         self._devices = {name: driver(Hop(wiring, name), node) for name, node in nodes.items()}
+        self._vlans = {name: vlan_option(wiring.hops[name]) for name in nodes}
+        """The option ``vlan`` of each device whose links have VLANs."""
         self.reconfigurable = next(iter(self._devices.values())).reconfigurable
         self.version = self._join_versions()
 
@@ -126,23 +128,23 @@ class ChainedDevice(Device):
 
     @override
     def unusable(self) -> str:
-        return self._first_reason(lambda device: device.unusable())
+        return self._first_reason(lambda device, _: device.unusable())
 
     @override
     def check(self, options: Mapping[str, str]) -> None:
-        for device in self._devices.values():
-            device.check(options)
+        for name, device in self._devices.items():
+            device.check({**options, **self._vlans[name]})
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
         if options.get("tunnel", TUNNELS[0]) != TUNNELS[0]:
             return f"a chain does not support tunnel={options['tunnel']}: the first one would end it"
-        return self._first_reason(lambda device: device.lacks(options))
+        return self._first_reason(lambda device, vlan: device.lacks({**options, **vlan}))
 
-    def _first_reason(self, reason: Callable[[Device], str]) -> str:
+    def _first_reason(self, reason: Callable[[Device, Mapping[str, str]], str]) -> str:
         """Return the first reason that a device has, with the name of its node; empty if none has one."""
         for name, device in self._devices.items():
-            if found := reason(device):
+            if found := reason(device, self._vlans[name]):
                 return f"{name}: {found}"
         return ""
 
@@ -150,7 +152,7 @@ class ChainedDevice(Device):
     def start(self, options: Mapping[str, str]) -> None:
         self.stop()
         try:
-            self._of_each(lambda device: device.start(options))
+            self._of_each(lambda device, vlan: device.start({**options, **vlan}))
         except BaseException:
             self.stop()
             raise
@@ -158,11 +160,11 @@ class ChainedDevice(Device):
 
     @override
     def reconfigure(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        self._of_each(lambda device: device.reconfigure(before, after))
+        self._of_each(lambda device, vlan: device.reconfigure({**before, **vlan}, {**after, **vlan}))
 
     @override
     def verify_running(self) -> None:
-        self._of_each(lambda device: device.verify_running())
+        self._of_each(lambda device, _: device.verify_running())
 
     @override
     def stop(self) -> None:
@@ -181,7 +183,7 @@ class ChainedDevice(Device):
 
     @override
     def counters(self) -> Counters:
-        return self._of_each(lambda device: device.counters())
+        return self._of_each(lambda device, _: device.counters())
 
     @override
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
@@ -191,12 +193,12 @@ class ChainedDevice(Device):
             for part, spent in device.cycles_per_packet(before[name], after[name]).items()
         }
 
-    def _of_each(self, request: Callable[[Device], _Answer]) -> dict[str, _Answer]:
+    def _of_each(self, request: Callable[[Device, Mapping[str, str]], _Answer]) -> dict[str, _Answer]:
         """Return what each device answers, by its node. :raises TestbedError: with the name of the node."""
         answers = {}
         for name, device in self._devices.items():
             try:
-                answers[name] = request(device)
+                answers[name] = request(device, self._vlans[name])
             except TestbedError as error:
                 raise TestbedError(f"{name}: {error}") from None
         return answers

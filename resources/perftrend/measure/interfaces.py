@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from perftrend.errors import SettingsError, TestbedError, nearest
-from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile
+from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile, parse_vlans
 from perftrend.measurement import Trial
 
 Counters = Mapping[str, Any]
@@ -29,7 +29,6 @@ TEST_NUMBERS: Mapping[str, range] = MappingProxyType(
         "acl_rules": range(10_001),
         "cores": range(1, 65),
         "routes": range(2_000_001),
-        "vlan": range(4_095),
     }
 )
 """Options with an integer value that tests set for all devices, and the range of that value."""
@@ -75,6 +74,8 @@ class Link:
     """Where the device sends the frames that it routes to this link; empty if to the generator's port."""
     generator_node: str = "tg"
     device_node: str = "dut"
+    vlan: int = 0
+    """The VLAN whose tag all frames on this link have; 0 if they have none, or that of a test."""
 
     @property
     def next_hop(self) -> str:
@@ -264,6 +265,8 @@ class DeviceAbilities:
     """Those of them that have a table of routes."""
     tunnel: Collection[str] = ()
     vlan: bool = False
+    vlan_per_link: Collection[str] = ()
+    """Values of ``forwarding`` with which it can also forward from one VLAN to another."""
     cores: int = 1
     """The most cores that can forward."""
 
@@ -280,7 +283,7 @@ class DeviceAbilities:
             "acl_rules": forwarding in self.acl_rules or options.get("acl_rules", "0") == "0",
             "routes": forwarding in self.routes or options.get("routes", "0") == "0",
             "tunnel": options.get("tunnel", TUNNELS[0]) in {TUNNELS[0], *self.tunnel},
-            "vlan": self.vlan or options.get("vlan", "0") == "0",
+            "vlan": self._supports_vlans(parse_vlans(options), forwarding),
             "cores": int(options.get("cores", "1")) <= self.cores,
         }
         missing = [f"{name}={options[name]}" for name, is_supported in supported.items() if not is_supported]
@@ -288,6 +291,21 @@ class DeviceAbilities:
             return ""
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+    def _supports_vlans(self, vlans: Sequence[int], forwarding: str) -> bool:
+        is_one = len(set(vlans)) == 1
+        return not vlans or (self.vlan and (is_one or forwarding in self.vlan_per_link))
+
+
+def vlan_option(links: Sequence[Link]) -> dict[str, str]:
+    """Return the option ``vlan`` of all tests on links that have VLANs; empty if they have none.
+
+    It is a number if all links have the same VLAN, so that a device need not support different ones.
+    """
+    vlans = [str(link.vlan) for link in links if link.vlan]
+    if not vlans:
+        return {}
+    return {"vlan": vlans[0] if len(set(vlans)) == 1 else ",".join(vlans)}
 
 
 def added_routes(before: Mapping[str, str], after: Mapping[str, str]) -> range:
@@ -320,6 +338,8 @@ def check_options(
                 raise SettingsError(
                     f"device option {name}={value!r}: write a number from {span.start} to {span.stop - 1}"
                 )
+        elif name == "vlan":
+            parse_vlans(options)
         elif name not in texts:
-            known = nearest(name, [*numbers, *words, *texts])
+            known = nearest(name, [*numbers, *words, *texts, "vlan"])
             raise SettingsError(f"the device has no option {name!r}{known}")

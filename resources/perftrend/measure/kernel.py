@@ -41,6 +41,7 @@ _ABILITIES = DeviceAbilities(
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
     vlan=True,
+    vlan_per_link=FORWARDINGS,
 )
 """The rules apply to routed frames only: a user may set ``acl_rules`` for tests of both kinds."""
 _QUEUE_FRAMES = 4096

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
+from perftrend.measure.traffic import parse_vlans, vlan_of_link
 from perftrend.measure.wiring import run
 
 Command = Sequence[str]
@@ -31,21 +32,10 @@ def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Comm
     ends = _ends(options, links)
     # Only once lo is up, the namespace has a table of local addresses, without which no gateway is valid.
     yield ["ip", "link", "set", "lo", "up"]
-    if (vlan := options.get("vlan", "0")) != "0":
-        for end, link in zip(ends, links, strict=True):
-            yield [
-                "ip",
-                "link",
-                "add",
-                "link",
-                link.device.interface,
-                "name",
-                end,
-                "type",
-                "vlan",
-                "id",
-                vlan,
-            ]
+    if vlans := parse_vlans(options):
+        for number, (end, link) in enumerate(zip(ends, links, strict=True)):
+            kind = ["type", "vlan", "id", str(vlan_of_link(vlans, number))]
+            yield ["ip", "link", "add", "link", link.device.interface, "name", end, *kind]
             yield ["ip", "link", "set", end, "arp", "off", "up"]
     if (tunnel := options.get("tunnel", "none")) != "none":
         yield from _end_tunnels(tunnel, ends, links)
@@ -59,13 +49,13 @@ def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Comm
 
 def _ends(options: Mapping[str, str], links: Sequence[Link]) -> Sequence[str]:
     """Return the interfaces that receive the traffic, without its tag."""
-    has_tag = options.get("vlan", "0") != "0"
+    has_tag = bool(parse_vlans(options))
     return [f"vlan{port}" if has_tag else link.device.interface for port, link in enumerate(links)]
 
 
 def missing_interface(options: Mapping[str, str]) -> str:
     """Return the kind of interface that a test needs and this kernel lacks; empty if it has all."""
-    needed = ["vlan"] if options.get("vlan", "0") != "0" else []
+    needed = ["vlan"] if parse_vlans(options) else []
     if (tunnel := options.get("tunnel", "none")) != "none":
         needed.append(tunnel)
     return next((kind for kind in needed if not _has_interfaces(kind)), "")

@@ -47,6 +47,7 @@ _ABILITIES = DeviceAbilities(
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
     vlan=True,
+    vlan_per_link=("ip4", "ip6", "l2xc"),
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
@@ -173,7 +174,7 @@ class OvsDevice(Device):
         for command in ovs_network.tunnel_neighbours(self._wiring.links):
             self._appctl(*command)
         for number in range(len(self._wiring.links)):
-            self._add_rules(ovs_network.outer_bridge(number), ovs_network.tunnel_rules(options))
+            self._add_rules(ovs_network.outer_bridge(number), ovs_network.tunnel_rules(number, options))
 
     def _add_rules(self, bridge: str, lines: Iterable[str]) -> None:
         self._run("ovs-ofctl", "add-flows", self._socket(bridge), "-", text="\n".join(lines))

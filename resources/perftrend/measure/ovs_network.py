@@ -20,7 +20,7 @@ from pathlib import Path
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS, opposite
+from perftrend.measure.traffic import DEFAULT_FLOWS, TUNNELS, opposite, parse_vlans, vlan_of_link
 
 _BAD_LINE = re.compile(r"ovs-ofctl: -:(\d+): (.+)")
 _REFUSED_RULE = re.compile(r"Error (OFP\w+) for: OFPT_FLOW_MOD .*?: [A-Z_]+ (.+)")
@@ -31,17 +31,18 @@ _LONGEST_AGE_S = 3600
 def rules(links: Sequence[Link], options: Mapping[str, str]) -> Iterator[str]:
     """Generate the OpenFlow rules for the options of a test."""
     forwarding = options.get("forwarding", "ip4")
-    tag = _tag(options)
+    vlans = _inner_vlans(options)
     for number in range(sum(int(options.get(name, "0")) for name in ("acl_rules", "base_rules"))):
-        yield _acl_rule(number, len(links), tag, is_ip6=forwarding == "ip6")
+        yield _acl_rule(number, len(links), vlans, is_ip6=forwarding == "ip6")
     if forwarding == "l2":
-        yield f"priority=1,{tag}actions=NORMAL"
+        yield f"priority=1,{_match(vlans, 0)}actions=NORMAL"
         return
     kind = {"ip4": "ip,", "ip6": "ipv6,", "l2xc": ""}[forwarding]
     for number in range(len(links)):
         port = opposite(number, len(links))
         actions = _output(links, port) if forwarding == "l2xc" else _send(links, port)
-        yield f"priority=1,{kind}{tag}in_port={number + 1},actions={actions}"
+        match = f"{kind}{_match(vlans, number)}in_port={number + 1}"
+        yield f"priority=1,{match},actions={_change(vlans, number, port)}{actions}"
 
 
 def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str:
@@ -50,15 +51,25 @@ def route(links: Sequence[Link], number: int, options: Mapping[str, str]) -> str
     kind, field = ("ipv6", "ipv6_dst") if is_ip6 else ("ip", "nw_dst")
     address, network = frames.route(number, len(links), is_ip6=is_ip6)
     port = frames.port_of_network(network, len(links))
-    match = f"{kind},{_tag(options)}in_port={opposite(port, len(links)) + 1},{field}={address}"
-    return f"priority=2,{match},actions={_send(links, port)}"
+    source, vlans = opposite(port, len(links)), _inner_vlans(options)
+    match = f"{kind},{_match(vlans, source)}in_port={source + 1},{field}={address}"
+    return f"priority=2,{match},actions={_change(vlans, source, port)}{_send(links, port)}"
 
 
-def _tag(options: Mapping[str, str]) -> str:
-    """Return the match of the VLAN; empty if there is none, as in a tunnel."""
-    vlan = options.get("vlan", "0")
-    has_tag = vlan != "0" and options.get("tunnel", TUNNELS[0]) == TUNNELS[0]
-    return f"dl_vlan={vlan}," if has_tag else ""
+def _inner_vlans(options: Mapping[str, str]) -> Sequence[int]:
+    """Return the VLANs of the frames that are forwarded: frames in a tunnel have none."""
+    return parse_vlans(options) if options.get("tunnel", TUNNELS[0]) == TUNNELS[0] else ()
+
+
+def _match(vlans: Sequence[int], number: int) -> str:
+    """Return the match of the VLAN of a port; empty if there is none."""
+    return f"dl_vlan={vlan_of_link(vlans, number)}," if vlans else ""
+
+
+def _change(vlans: Sequence[int], source: int, target: int) -> str:
+    """Return the action that changes the VLAN of a port to that of another; empty if it is the same."""
+    vlan = vlan_of_link(vlans, target)
+    return f"mod_vlan_vid:{vlan}," if vlan != vlan_of_link(vlans, source) else ""
 
 
 def _send(links: Sequence[Link], number: int) -> str:
@@ -74,7 +85,7 @@ def _output(links: Sequence[Link], number: int) -> str:
     return f"output:{number + 1}" if len(links) > 1 else "in_port"
 
 
-def _acl_rule(number: int, links: int, tag: str, *, is_ip6: bool) -> str:
+def _acl_rule(number: int, links: int, vlans: Sequence[int], *, is_ip6: bool) -> str:
     """Return a rule that drops no frame of the traffic, but gives the flow of one host a mask of its own.
 
     The hosts of all networks take turns. A rule compares a port with 1025 by its highest and its lowest
@@ -88,6 +99,7 @@ def _acl_rule(number: int, links: int, tag: str, *, is_ip6: bool) -> str:
         source = f"udp6,ipv6_src={frames.IP6_NETWORKS[side].network_address + host}"
     else:
         source = f"udp,nw_src={IPv4Address(frames.NETWORKS[side]) + host}"
+    tag = _match(vlans, frames.port_of_network(side, links))
     return f"priority=3,{tag}{source},udp_src=1025/{mask:#06x},actions=drop"
 
 
@@ -154,14 +166,14 @@ def tunnel_neighbours(links: Sequence[Link]) -> Iterator[Sequence[str]]:
         yield ["tnl/neigh/set", outer_bridge(number), _tunnel_address(number, 2), link.next_hop]
 
 
-def tunnel_rules(options: Mapping[str, str]) -> Sequence[str]:
+def tunnel_rules(number: int, options: Mapping[str, str]) -> Sequence[str]:
     """Return the rules of the bridge of a port: it forwards what is in the tunnel, and nothing else.
 
     Linux also sends frames through the interface of the bridge.
     """
     match = f"udp,udp_dst={frames.TUNNEL_PORTS[options['tunnel']]}"
     has_tag, strip, tag = "", "", ""
-    if (vlan := options.get("vlan", "0")) != "0":
+    if vlan := vlan_of_link(parse_vlans(options), number):
         has_tag, strip, tag = f"dl_vlan={vlan},", "strip_vlan,", f"mod_vlan_vid:{vlan},"
     return (
         f"{match},{has_tag}in_port=1,actions={strip}LOCAL",

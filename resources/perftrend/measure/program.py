@@ -51,8 +51,10 @@ mkdir -p -m 700 "$folder" && [ -O "$folder" ] && [ ! -L "$folder" ] || {
 # A network namespace is a node of its own.
 mode=$1 file=$folder/$2-$(readlink /proc/self/ns/net | tr -dc 0-9).pid
 shift 2
-# Each namespace that existed has left a file.
-find "$folder" -maxdepth 1 -name '*.pid' -mtime +1 -delete
+# Each namespace that existed has left a file. That of a program that still runs is needed to find it.
+find "$folder" -maxdepth 1 -name '*.pid' -mtime +1 | while read -r path; do
+    read -r old begun <"$path" && [ -e "/proc/$old" ] && is_running "$old" "$begun" || rm -f "$path"
+done 2>/dev/null
 if read -r old begun <"$file" && is_running "$old" "$begun"; then end "$old" "$begun"; fi 2>/dev/null
 begin='
     echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1" || {

@@ -210,7 +210,7 @@ class SimulatedDevice(Device):
             name: _convert(name, text, _OPTIONS[name]) for name, text in options.items() if name in _OPTIONS
         }
         for name in options:
-            known = [*_OPTIONS, *TEST_NUMBERS, *TEST_WORDS, "kind", "reconf_loss_s"]
+            known = [*_OPTIONS, *TEST_NUMBERS, *TEST_WORDS, "vlan", "kind", "reconf_loss_s"]
             if name not in known:
                 raise errors.SettingsError(f"the device has no option {name!r}{errors.nearest(name, known)}")
         rules = _convert("acl_rules", options.get("acl_rules", "0"), _natural)

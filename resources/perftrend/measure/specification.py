@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from perftrend import errors
 from perftrend.measure.interfaces import Link, Port
-from perftrend.measure.traffic import LINK_COUNTS
+from perftrend.measure.traffic import LINK_COUNTS, VLANS
 from perftrend.settings.sections import SearchSettings, SoakSettings, TrialSettings
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -91,6 +91,8 @@ class CableFile(_SpecificationModel):
     dut: PortFile | None = None
     dut2: PortFile | None = None
     dut3: PortFile | None = None
+    vlan: Annotated[int, Field(ge=VLANS.start, lt=VLANS.stop)] | None = None
+    """The VLAN that a switch between the ports has for this link."""
 
     @model_validator(mode="after")
     def _two_ends(self) -> CableFile:
@@ -114,7 +116,7 @@ class CableFile(_SpecificationModel):
     def link(self) -> Link:
         """Return the link."""
         (near, near_port), (far, far_port) = self.ends.items()
-        return Link(near_port.port(), far_port.port(), "", near, far)
+        return Link(near_port.port(), far_port.port(), "", near, far, self.vlan or 0)
 
 
 class LinkFile(_SpecificationModel):
@@ -201,6 +203,8 @@ class Specification(_SpecificationModel):
         self._check_chain()
         if self.own_link is None and not self._speeds:
             raise ValueError("give link, or the speed of a port of each of the links")
+        if len({cable.vlan is None for cable in self.links}) > 1:
+            raise ValueError("give the vlan of all links, or of none: frames are as long on all of them")
         if self.instances and self.capacity not in {1, len(self.instances)}:
             raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self

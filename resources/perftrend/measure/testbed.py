@@ -9,7 +9,7 @@ from typing import Any
 from perftrend import console, errors
 from perftrend.measure import numa, specification
 from perftrend.measure.chain import ChainedDevice
-from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring
+from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, vlan_option
 from perftrend.measure.numa import DistantCore
 from perftrend.measure.specification import Specification
 from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
@@ -72,6 +72,7 @@ class Testbed:
             else ChainedDevice(device, self._wiring, devices)
         )
         self._user_options = dict(device_options or {})
+        self._link_vlan = vlan_option(self._wiring.links)
         self._options: dict[str, str] = {}
         self._device_options: dict[str, str] = {}
         """Those that the device runs with."""
@@ -133,6 +134,9 @@ class Testbed:
 
     def lacks(self, options: Mapping[str, str]) -> str:
         """Return why the device cannot run a test with these options; empty if it can."""
+        vlan = {**self.spec.device.options, **options, **self._user_options}.get("vlan", "0")
+        if self._link_vlan and vlan != "0":
+            return f"vlan={vlan}: the links of the testbed have VLANs, and frames have one tag only"
         return self.device.lacks(_of_device(self._complete(options)))
 
     def lacks_traffic(self, frame: str) -> str:
@@ -179,7 +183,7 @@ class Testbed:
         return self.device.lacks(changed)
 
     def _complete(self, options: Mapping[str, str]) -> dict[str, str]:
-        return {**self.spec.device.options, **options, **self._user_options}
+        return {**self.spec.device.options, **options, **self._user_options, **self._link_vlan}
 
     def use(self, frame: str) -> None:
         """Select the traffic and determine its highest rate; the device must be started.

@@ -52,7 +52,8 @@ _VERSION = re.compile(r"RTE Version: '([^']+)'")
 _PORT = re.compile(r"Infos for port \d+.*?MAC address: (\S+).*?Link status: (\w+)", re.DOTALL)
 _SECTION = re.compile(r"^.*tatistics for (port \d+|all ports).*$", re.MULTILINE)
 _COUNTER = re.compile(r"([A-Za-z][\w-]*): *(\d+)")
-_CYCLES = re.compile(r"total cycles=(\d+) / total \w+ packets=(\d+)")
+# "busy" since DPDK 23.03
+_CYCLES = re.compile(r"(?:total|busy) cycles=(\d+) / total \w+ packets=(\d+)")
 _CYCLE_COUNTERS = ("total_cycles", "total_packets")
 _FAILURE = re.compile(
     r"fail|fatal|invalid|cannot|unrecognized|unavailable$|not all|not enough|no probed|should be|link down",
@@ -206,7 +207,7 @@ class TestpmdDevice(Device):
 
     @override
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
-        """Return the cycles of the bursts with packets; testpmd does not count them with lookups."""
+        """Return the cycles of the bursts with packets; 0 with lookups before DPDK 23.03."""
         spent, packets = (after.get(name, 0) - before.get(name, 0) for name in _CYCLE_COUNTERS)
         return cycles.per_packet(spent, packets)
 

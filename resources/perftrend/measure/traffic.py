@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -34,6 +34,9 @@ TUNNELS = ("none", "vxlan", "geneve")
 LINK_COUNTS = (1, 2, 4)
 """Of the links between a generator and a device. Frames that enter by one leave by the other of its pair."""
 NEEDED_LINKS = "1, 2 or 4 links between generator and device (links in the testbed's file)"
+VLANS = range(1, 4095)
+"""The numbers of VLANs (IEEE 802.1Q): 0 and 4095 are reserved."""
+_VLANS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
 PROTOCOLS = ("udp", "tcp")
 DEFAULT_FLOWS = 256
 _MOST_HOSTS = 65_000
@@ -108,8 +111,8 @@ class TrafficProfile:
     protocol: str = "udp"
     flow_count: int = DEFAULT_FLOWS
     """Number of flows in each direction; consecutive frames belong to different ones."""
-    vlan: int = 0
-    """The VLAN of all frames on all links; 0 if they have no tag."""
+    vlans: tuple[int, ...] = ()
+    """The VLAN of all frames, or that of each link; empty if they have no tag."""
     tunnel: str = "none"
     """One of :data:`TUNNELS`; the device ends the tunnel at one port and begins another at the other."""
     forward_percent: int = 50
@@ -128,7 +131,7 @@ class TrafficProfile:
             forwarding=_word("forwarding", options, FORWARDINGS),
             protocol=_word("protocol", options, PROTOCOLS),
             flow_count=_number("flow_count", options, range(1, 1_000_001), DEFAULT_FLOWS),
-            vlan=_number("vlan", options, range(4095), 0),
+            vlans=parse_vlans(options),
             tunnel=_word("tunnel", options, TUNNELS),
             forward_percent=_number("forward_percent", options, range(101), 50),
         )
@@ -154,7 +157,11 @@ class TrafficProfile:
     @property
     def options(self) -> dict[str, str]:
         """The options that :meth:`parse` makes this traffic of."""
-        return {each.name: str(getattr(self, each.name)) for each in fields(self) if each.name != "frame"}
+        others = [each.name for each in fields(self) if each.name not in {"frame", "vlans"}]
+        return {
+            **{name: str(getattr(self, name)) for name in others},
+            "vlan": ",".join(map(str, self.vlans)) or "0",
+        }
 
     @property
     def is_bridged(self) -> bool:
@@ -179,7 +186,7 @@ class TrafficProfile:
     @property
     def header_bytes(self) -> int:
         """Length of all headers together."""
-        tag_bytes = _VLAN_BYTES if self.vlan else 0
+        tag_bytes = _VLAN_BYTES if self.vlans else 0
         tunnel_bytes = 0 if self.tunnel == "none" else ETHERNET_BYTES + TUNNEL_BYTES
         inner_bytes = ETHERNET_BYTES + IP_BYTES[self.ip_version] + TRANSPORT_BYTES[self.protocol]
         return tag_bytes + tunnel_bytes + inner_bytes
@@ -226,6 +233,28 @@ def opposite(port: int, links: int) -> int:
     Links are pairs. With a single one, frames return to the port that they come from.
     """
     return port if links == 1 else port ^ 1
+
+
+def parse_vlans(options: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the VLANs of the option ``vlan``, which is a number, or one for each link; empty if it is 0.
+
+    :raises SettingsError: for an invalid value.
+    """
+    text = options.get("vlan", "0")
+    if text == "0":
+        return ()
+    found = tuple(map(int, text.split(","))) if _VLANS.fullmatch(text) else (0,)
+    if not all(vlan in VLANS for vlan in found):
+        raise errors.SettingsError(f"option vlan={text!r}: write a number from 0 to {VLANS.stop - 1}")
+    return found
+
+
+def vlan_of_link(vlans: Sequence[int], link: int) -> int:
+    """Return the VLAN of the frames on a link, by its number; 0 if they have no tag.
+
+    :param vlans: the result of :func:`parse_vlans`.
+    """
+    return vlans[link % len(vlans)] if vlans else 0
 
 
 TRAFFIC_ONLY = ("flow_count", "forward_percent", "protocol")

@@ -117,7 +117,7 @@ class VethPairs(Wiring):
         user_namespace: str = "no",
         link_count: str = "2",
     ) -> None:
-        del links  # they are made here
+        _refuse(links)
         self._user = user_namespace == "yes" or os.geteuid() != 0
         devices = [name for name in nodes or {} if name != "tg"] or ["dut"]
         self._nodes = ["tg", *devices]
@@ -192,6 +192,12 @@ def connect(link: Link, namespaces: Mapping[str, Namespace]) -> None:
     far.run("ip", "link", "set", link.device.interface, "arp", "off", "up")
 
 
+def _refuse(links: Sequence[Link]) -> None:
+    """Raise a SettingsError if the testbed's file has links, of which nothing would be used."""
+    if links:
+        raise errors.SettingsError("this wiring makes its links itself; omit links from the testbed's file")
+
+
 def _count(link_count: str) -> int:
     """Return the value of the wiring option ``link_count``."""
     if link_count not in map(str, LINK_COUNTS):
@@ -248,7 +254,8 @@ class Loopback(Wiring):
     def __init__(
         self, nodes: Mapping[str, Node] | None = None, links: Sequence[Link] = (), *, link_count: str = "2"
     ) -> None:
-        del nodes, links  # both are this machine's
+        del nodes  # they are this machine
+        _refuse(links)
         # All of 127.0.0.0/8 is this machine: a random address avoids ports that are in use.
         address = (
             f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}.{secrets.randbelow(250) + 2}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,7 @@ class Recorder(Device):
         return f"no {options}" if self.name == Recorder.fails_at else ""
 
     def start(self, options: Mapping[str, str]) -> None:
-        del options
-        STORY.append(f"start {self.name}")
+        STORY.append(" ".join([f"start {self.name}", *options.values()]))
         if self.name == Recorder.fails_at:
             raise TestbedError("no memory")
         self.version = f"of {self.name}"
@@ -58,6 +58,21 @@ def test_devices_start_in_order_and_stop_in_reverse(chain: ChainedDevice) -> Non
 
     assert ["stop dut3", "stop dut2", "stop dut", "start dut", "start dut2", "start dut3"] == STORY
     assert "dut: of dut, dut2: of dut2, dut3: of dut3" == chain.version
+
+
+def test_device_gets_the_vlans_of_its_own_links() -> None:
+    STORY.clear()
+    nodes = {name: Node() for name in ("dut", "dut2")}
+    wiring = VethPairs({"tg": Node(), **nodes})
+    vlans = {"dut": (10, 20), "dut2": (20, 20)}
+    wiring.hops = {
+        name: [replace(link, vlan=vlan) for link, vlan in zip(links, vlans[name], strict=True)]
+        for name, links in wiring.hops.items()
+    }
+
+    ChainedDevice(Recorder, wiring, nodes).start({"vlan": "10,20"})
+
+    assert ["start dut 10,20", "start dut2 20"] == STORY[2:]
 
 
 def test_failed_start_names_the_node_and_stops_all(chain: ChainedDevice) -> None:

@@ -91,6 +91,18 @@ def test_waiting_and_withheld_cores_are_told_above_their_limits(
     assert told == watched.foreign
 
 
+def test_cores_that_nothing_is_measured_on_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a remote testbed, whose processes are on other machines; by doubles of the kernel's counts."""
+    lines = iter(["cpu0 0 0 0 0 0 0 0 700", "cpu0 0 0 0 0 0 0 0 800"])
+    monkeypatch.setattr(Path, "read_text", lambda _: next(lines))
+
+    with CoreWatch([]).observe() as watched:
+        pass
+
+    assert "" == watched.foreign
+    assert [] == list(lines)
+
+
 @pytest.mark.parametrize(("waited", "foreign"), [(0.4, False), (0.5, True)])
 def test_waiting_for_the_testbeds_own_work_is_not_foreign(
     waited: float, foreign: bool, monkeypatch: pytest.MonkeyPatch

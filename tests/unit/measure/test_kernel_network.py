@@ -31,6 +31,14 @@ def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
     ] == kernel_network.routes(range(2), options, LINKS).splitlines()
 
 
+def test_each_link_may_have_a_vlan() -> None:
+    found = lines(forwarding="l2", vlan="7,8")
+
+    assert "ip link add link d0 name vlan0 type vlan id 7" in found
+    assert "ip link add link d1 name vlan1 type vlan id 8" in found
+    assert "ip link set vlan1 master br0" in found
+
+
 def test_tunnel_ends_on_the_vlan_and_is_bridged() -> None:
     found = lines(forwarding="l2", tunnel="geneve", vlan="7")
 

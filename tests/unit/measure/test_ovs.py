@@ -239,7 +239,7 @@ def test_tunnels_have_addresses_and_neighbours() -> None:
     ],
 )
 def test_bridge_of_a_port_forwards_only_the_tunnel(options: dict[str, str], expected: list[str]) -> None:
-    assert expected == list(ovs_network.tunnel_rules(options))
+    assert expected == list(ovs_network.tunnel_rules(0, options))
 
 
 def test_frames_in_a_tunnel_have_no_tag() -> None:
@@ -364,3 +364,36 @@ def test_route_matches_the_traffic_of_the_test() -> None:
     rule = ovs_network.route(LINKS, 3, {"forwarding": "ip6", "vlan": "7"})
 
     assert rule.startswith("priority=2,ipv6,dl_vlan=7,in_port=1,ipv6_dst=2001:db8:14::1,actions=mod_dl_src:")
+
+
+def test_frames_change_to_the_vlan_of_their_link() -> None:
+    options = {"forwarding": "l2xc", "vlan": "7,8"}
+    assert [
+        "priority=1,dl_vlan=7,in_port=1,actions=mod_vlan_vid:8,output:2",
+        "priority=1,dl_vlan=8,in_port=2,actions=mod_vlan_vid:7,output:1",
+    ] == list(ovs_network.rules(LINKS, options))
+
+    route = ovs_network.route(LINKS, 0, {"vlan": "7,8"})
+    assert route.startswith(
+        "priority=2,ip,dl_vlan=8,in_port=2,nw_dst=10.10.0.0,actions=mod_vlan_vid:7,mod_dl_"
+    )
+
+    [first, second, *_] = ovs_network.rules(LINKS, {"vlan": "7,8", "acl_rules": "2"})
+    assert first.startswith("priority=3,dl_vlan=7,udp,nw_src=10.10.")
+    assert second.startswith("priority=3,dl_vlan=8,udp,nw_src=10.20.")
+
+
+def test_tunnels_have_the_vlan_of_their_link() -> None:
+    _, leaving = ovs_network.tunnel_rules(1, {"tunnel": "vxlan", "vlan": "7,8"})
+
+    assert leaving.endswith("actions=mod_vlan_vid:8,output:1")
+
+
+def test_bridge_does_not_learn_across_vlans() -> None:
+    device = OvsDevice(VethPairs(), Node())
+
+    assert "" == device.lacks({"forwarding": "l2", "vlan": "7"})
+    assert "" == device.lacks({"forwarding": "l2xc", "vlan": "7,8"})
+    assert "Open vSwitch does not support vlan=7,8 for forwarding=l2" == device.lacks(
+        {"forwarding": "l2", "vlan": "7,8"}
+    )

@@ -137,6 +137,22 @@ def test_next_start_ends_what_an_earlier_job_left(name: str) -> None:
     left.close()
 
 
+def test_program_that_an_earlier_job_left_days_ago_is_ended(name: str) -> None:
+    """Files are removed after a day, but not those of programs that still run."""
+    left = Program(here, name, ["sleep", "600"])
+    ended = file_of(f"{name}-ended")
+    ended.write_text("999999999 1\n")
+    for file in (file_of(name), ended):
+        os.utime(file, times=(0, 0))
+
+    with Program(here, f"{name}-other", ["true"]), Program(here, name, ["sleep", "600"]):
+        assert wait_for_end(left.pid)
+    left.close()
+    file_of(f"{name}-other").unlink()
+
+    assert not ended.exists()
+
+
 def test_other_process_with_the_number_of_an_earlier_one_is_spared(name: str) -> None:
     with Program(here, name, ["true"]) as earlier:
         wait_for_end(earlier.pid)

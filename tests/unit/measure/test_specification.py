@@ -133,6 +133,15 @@ def test_missing_folder_is_told(tmp_path: Path) -> None:
         (GOOD + "links: [{tg: {mac: 1}, dut: {}}]", "links.0.tg.mac"),
         (GOOD + "links: [{tg: {ip: 198.18.0.300/24}, dut: {}}]", "links.0.tg.ip"),
         (GOOD + "links: [{tg: {interface: 'a; b'}, dut: {}}]", "links.0.tg.interface"),
+        (
+            GOOD + "links: [{tg: {}, dut: {}, vlan: 0}]",
+            "links.0.vlan: Input should be greater than or equal to 1",
+        ),
+        (GOOD + "links: [{tg: {}, dut: {}, vlan: 4095}]", "links.0.vlan: Input should be less than 4095"),
+        (
+            GOOD + "links: [{tg: {}, dut: {}, vlan: 7}, {tg: {}, dut: {}}]",
+            "give the vlan of all links, or of",
+        ),
         (GOOD + f"links: [{', '.join(['{tg: {}, dut: {}}'] * 5)}]", "links: Tuple should have at most 4"),
         ("generator: [", "is not a YAML mapping"),
         ("", "is not a YAML mapping"),
@@ -187,3 +196,10 @@ def test_link_carries_less_if_its_directions_have_different_shares() -> None:
 
     assert link.rate_pps(64) == pytest.approx(2 * link.rate_pps(64, busiest_share=1.0))
     assert 5000.0 == LinkFile(pps=5000).rate_pps(64, busiest_share=1.0)
+
+
+def test_links_have_vlans(tmp_path: Path) -> None:
+    cables = load("ours", written(tmp_path, GOOD + LINKS.replace("}}", "}, vlan: 7}"))).links
+
+    assert [7, 7] == [cable.link().vlan for cable in cables]
+    assert [0, 0] == [cable.link().vlan for cable in load("ours", written(tmp_path, GOOD + LINKS)).links]

@@ -9,7 +9,7 @@ import pytest
 from perftrend import errors
 from perftrend.errors import SettingsError
 from perftrend.measure import specification
-from perftrend.measure.interfaces import Link, Node
+from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.specification import DriverFile, LinkFile, NodeFile, Specification
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
@@ -63,7 +63,7 @@ class Generator:
         STORY.append("generator close")
 
     def lacks(self, traffic: TrafficProfile) -> str:
-        return "it sends no tags" if traffic.vlan else ""
+        return "it sends no tags" if traffic.vlans else ""
 
     def use(self, traffic: TrafficProfile) -> None:
         STORY.append(f"use {traffic.frame.name} {'bridged' if traffic.is_bridged else 'routed'}")
@@ -255,6 +255,11 @@ def test_real_drivers_may_be_closed_twice() -> None:
     testbed.__exit__(None, None, None)
 
 
+def test_processes_of_other_machines_are_not_watched_on_this_one() -> None:
+    assert [1, 2] == Testbed(spec())._busy_processes()
+    assert [] == Testbed(spec(remote=True))._busy_processes()
+
+
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:
     assert "it has no access lists" == Testbed(spec()).lacks({"acl_rules": "20"})
     assert "" == Testbed(spec(), device_options={"acl_rules": "0"}).lacks({"acl_rules": "20"})
@@ -394,6 +399,21 @@ def test_options_of_the_traffic_do_not_reach_the_device() -> None:
         assert "" == testbed.lacks_traffic("64B")
         testbed.use("64B")
         assert 1000 == testbed.traffic.flow_count
+
+
+@pytest.mark.parametrize(("vlans", "option"), [((7, 7), "7"), ((7, 8), "7,8")])
+def test_links_with_vlans_give_all_tests_their_tags(
+    monkeypatch: pytest.MonkeyPatch, vlans: tuple[int, int], option: str
+) -> None:
+    monkeypatch.setattr(Wiring, "links", [Link(Port(), Port(), vlan=vlan) for vlan in vlans])
+    with Testbed(spec()) as testbed:
+        testbed.start_device({"forwarding": "l2"})
+        testbed.use("64B")
+
+        assert {"forwarding": "l2", "vlan": option} == cast("Device", testbed.device).options
+        assert option == testbed.traffic.options["vlan"]
+        assert "" == testbed.lacks({"vlan": "0"})
+        assert "vlan=100: the links of the testbed have VLANs" in testbed.lacks({"vlan": "100"})
 
 
 def test_device_warms_up_before_the_first_trial_after_each_start() -> None:

@@ -183,6 +183,9 @@ def test_tests_with_access_lists_are_not_run(device: TestpmdDevice) -> None:
 @pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2", "l2xc"])
 def test_vlans_are_supported(device: TestpmdDevice, forwarding: str) -> None:
     assert "" == device.lacks({"forwarding": forwarding, "vlan": "100"})
+    assert f"testpmd does not support vlan=100,200 for forwarding={forwarding}" == device.lacks(
+        {"forwarding": forwarding, "vlan": "100,200"}
+    )
 
 
 @pytest.mark.parametrize(("forwarding", "mode"), [("ip6", "mac"), ("l2xc", "io")])
@@ -218,6 +221,7 @@ def test_counters_are_those_of_each_port_and_the_cycles_of_all_frames() -> None:
         second[name] for name in ("rx_good_packets", "tx_good_packets", "RX-dropped", "TX-dropped")
     )
     assert (39216970, 6500) == (found["total_cycles"], found["total_packets"])
+    assert found == parse_counters(COUNTERS.replace("(total cycles=", "(busy cycles="))
 
 
 def test_cycles_per_packet_are_those_between_two_readings() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.errors import SettingsError
-from perftrend.measure.traffic import LINK_COUNTS, FrameProfile, TrafficProfile, opposite
+from perftrend.measure.traffic import LINK_COUNTS, FrameProfile, TrafficProfile, opposite, vlan_of_link
 
 
 @pytest.mark.parametrize(("name", "mean"), [
@@ -63,15 +63,25 @@ def test_traffic_has_the_options_of_the_test_and_ignores_others() -> None:
     traffic = TrafficProfile.parse("128B", options)
 
     assert TrafficProfile(
-        FrameProfile.parse("128B"), forwarding="l2", vlan=7, flow_count=1000, protocol="tcp"
+        FrameProfile.parse("128B"), forwarding="l2", vlans=(7,), flow_count=1000, protocol="tcp"
     ) == (traffic)
     assert traffic == TrafficProfile.parse("128B", traffic.options)
+
+
+def test_each_link_may_have_a_vlan() -> None:
+    traffic = TrafficProfile.parse("64B", {"vlan": "7,4094"})
+
+    assert (7, 4094) == traffic.vlans
+    assert [7, 4094, 7, 4094] == [vlan_of_link(traffic.vlans, link) for link in range(4)]
+    assert traffic == TrafficProfile.parse("64B", traffic.options)
 
 
 @pytest.mark.parametrize(("frame", "options", "reason"), [
     ("64B", {"forwarding": "ip5"}, "forwarding='ip5'.*ip6"),
     ("64B", {"vlan": "4095"}, "vlan='4095': write a number from 0 to 4094"),
     ("64B", {"vlan": "-1"}, "vlan='-1'"),
+    ("64B", {"vlan": "7,0"}, "vlan='7,0'"),
+    ("64B", {"vlan": "7,"}, "vlan='7,'"),
     ("64B", {"flow_count": "0"}, "flow_count='0'"),
     ("64B", {"flow_count": "65537"}, "flow_count=65537: write at most 65000, or a round number"),
     ("64B", {"forward_percent": "101"}, "forward_percent='101'"),

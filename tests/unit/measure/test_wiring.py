@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure.interfaces import Node
+from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.wiring import Loopback, Namespace, NoWiring, VethPairs, run
 
 
@@ -118,3 +118,9 @@ def test_loopback_runs_commands_as_they_are() -> None:
 
 def test_no_wiring_has_no_ports() -> None:
     assert ((), ()) == (NoWiring().generator_ports, NoWiring().device_ports)
+
+
+@pytest.mark.parametrize("wiring", [VethPairs, Loopback])
+def test_links_that_would_have_no_effect_are_refused(wiring: type[VethPairs | Loopback]) -> None:
+    with pytest.raises(SettingsError, match="makes its links itself; omit links"):
+        wiring(None, [Link(Port(), Port(), vlan=7)])

@@ -26,6 +26,7 @@ from perftrend.measure.traffic import (
     TRANSPORT_BYTES,
     TUNNEL_BYTES,
     TrafficProfile,
+    vlan_of_link,
 )
 
 NETWORKS = (0x0A0A0000, 0x0A140000, 0x0A1E0000, 0x0A280000)
@@ -115,10 +116,11 @@ def build(
     buffer = np.zeros((count, int(sizes.max())), dtype=np.uint8)
     flow = np.arange(count, dtype=np.uint32) % traffic.flow_count
     macs = (direction.destination_mac, direction.source_mac)
+    vlan = vlan_of_link(traffic.vlans, direction.port)
     if traffic.tunnel == "none":
-        inner = _write_ethernet(buffer, macs, traffic.ip_version, traffic.vlan)
+        inner = _write_ethernet(buffer, macs, traffic.ip_version, vlan)
     else:
-        outer = _write_ethernet(buffer, macs, 4, traffic.vlan)
+        outer = _write_ethernet(buffer, macs, 4, vlan)
         inner = _write_tunnel(outer, sizes - _offset(buffer, outer), traffic, direction.port, flow)
         inner_macs = (host_mac(direction.port ^ 1), host_mac(direction.port))
         inner = _write_ethernet(inner, inner_macs, traffic.ip_version)

@@ -15,7 +15,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import TUNNELS, opposite
+from perftrend.measure.traffic import TUNNELS, opposite, vlan_of_link
 from perftrend.measure.vpp.api import VppApi
 from perftrend.measure.vpp.options import VppOptions, receive_queues, vpp_name
 
@@ -61,10 +61,12 @@ def configure(api: VppApi, links: Sequence[Link], options: VppOptions) -> None:
     """
     indexes = _create_interfaces(api, links, options)
     _set_up(api, indexes)
-    if options.vlan:
+    if options.vlans:
         indexes = [
-            api.call("create_vlan_subif", sw_if_index=index, vlan_id=options.vlan)["sw_if_index"]
-            for index in indexes
+            api.call("create_vlan_subif", sw_if_index=index, vlan_id=vlan_of_link(options.vlans, number))[
+                "sw_if_index"
+            ]
+            for number, index in enumerate(indexes)
         ]
         _set_up(api, indexes)
     if options.tunnel != TUNNELS[0]:
@@ -192,7 +194,7 @@ def add_routes(api: VppApi, links: Sequence[Link], options: VppOptions, numbers:
 def _via(links: Sequence[Link], network: int, options: VppOptions) -> str:
     """Return the words of a route to hosts of a network of the traffic."""
     port = frames.port_of_network(network, len(links))
-    tag = f".{options.vlan}" if options.vlan else ""
+    tag = f".{vlan_of_link(options.vlans, port)}" if options.vlans else ""
     neighbour = _neighbour(links[port], port, options.ip_version).neighbour
     return f"via {neighbour} {vpp_name(port, links[port].device)}{tag}"
 

@@ -14,7 +14,7 @@ from typing import Self
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
 from perftrend.measure.numa import parse_cores
-from perftrend.measure.traffic import FORWARDINGS, TUNNELS
+from perftrend.measure.traffic import FORWARDINGS, TUNNELS, parse_vlans
 
 _NUMBERS = {
     "buffers": range(1_024, 10_000_001),
@@ -30,6 +30,7 @@ _ABILITIES = DeviceAbilities(
     routes=("ip4", "ip6"),
     tunnel=("vxlan", "geneve"),
     vlan=True,
+    vlan_per_link=("ip4", "ip6"),
     cores=64,
 )
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
@@ -63,7 +64,7 @@ class VppOptions:
     forwarding: str
     routes: int
     acl_rules: int
-    vlan: int
+    vlans: tuple[int, ...]
     tunnel: str
     workers: int
     worker_cores: tuple[int, ...]
@@ -95,7 +96,7 @@ class VppOptions:
             forwarding=options.get("forwarding", "ip4"),
             routes=int(options.get("routes", 0)),
             acl_rules=int(options.get("acl_rules", 0)),
-            vlan=int(options.get("vlan", 0)),
+            vlans=parse_vlans(options),
             tunnel=options.get("tunnel", TUNNELS[0]),
             workers=workers,
             worker_cores=cores[:workers],

@@ -331,3 +331,11 @@ def test_access_list_that_a_user_sets_for_all_tests_skips_no_bridge(
     driver: type[EmbeddedDevice | KernelDevice],
 ) -> None:
     assert "" == driver(VethPairs(), Node()).lacks({"forwarding": "l2", "acl_rules": "60"})
+
+
+def test_embedded_device_does_not_support_vlans() -> None:
+    lacks = EmbeddedDevice(VethPairs(), Node()).lacks
+
+    assert "the embedded device does not support vlan=7,8 for forwarding=l2xc" == lacks(
+        {"forwarding": "l2xc", "vlan": "7,8"}
+    )

@@ -153,6 +153,13 @@ def test_tag_precedes_the_same_packet(forwarding: str) -> None:
     assert frames[:, 12:].tolist() == tagged[:, 16:].tolist()
 
 
+@pytest.mark.parametrize(("port", "tag"), [(0, b"\x81\0\0\x64"), (1, b"\x81\0\x0f\xfe")])
+def test_tag_is_that_of_the_link(port: int, tag: bytes) -> None:
+    frames, _ = built("64B", port, 20, vlan="100,4094")
+
+    assert {tag} == {row[12:16].tobytes() for row in frames}
+
+
 @pytest.mark.parametrize(("tunnel", "header"), [
     ("vxlan", b"\x08\0\0\0\0\0\x65\0"), ("geneve", b"\0\0\x65\x58\0\0\x65\0"),
 ])  # fmt: skip

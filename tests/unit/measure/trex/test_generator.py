@@ -117,6 +117,7 @@ def test_server_accepts_the_streams_of_each_frame(generator: TrexGenerator, fram
     "options",
     [
         {"vlan": "7", "flow_count": "1000000"},
+        {"vlan": "7,8"},
         {"forwarding": "ip6", "protocol": "tcp"},
         {"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"},
         {"forwarding": "l2", "tunnel": "geneve", "protocol": "tcp"},

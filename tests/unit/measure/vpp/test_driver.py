@@ -210,6 +210,13 @@ def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) ->
     ] == [line for line in requests if line.startswith("ip route")]
 
 
+def test_frames_are_routed_to_the_vlan_of_their_link(installed: Installed, device: VppDevice) -> None:
+    device.start(installed.options(vlan="100,200"))
+
+    assert ["vlan host-d0.100", "vlan host-d1.200"] == [line for line in installed.requests if "vlan" in line]
+    assert "ip route add 10.20.0.0/16 count 1 via 198.18.1.2 host-d1.200" in installed.requests
+
+
 def test_frames_of_a_vlan_are_bridged(installed: Installed, device: VppDevice) -> None:
     device.start(installed.options(forwarding="l2", vlan="4094"))
 

@@ -148,6 +148,8 @@ def test_no_value_opens_or_closes_a_section(options: dict[str, str]) -> None:
         ({"forwarding": "ip6", "routes": "10000"}, ""),
         ({"forwarding": "l2", "routes": "10000"}, "routes=10000 for forwarding=l2"),
         ({"forwarding": "ip4", "vlan": "100"}, ""),
+        ({"forwarding": "ip6", "vlan": "100,200"}, ""),
+        ({"forwarding": "l2", "vlan": "100,200"}, "vlan=100,200 for forwarding=l2"),
         ({"forwarding": "l2", "tunnel": "vxlan"}, ""),
         ({"forwarding": "l2", "tunnel": "geneve", "vlan": "7"}, ""),
     ],
