@@ -65,11 +65,11 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     "options",
     [
-        {"forwarding": "ip4", "lookups": "800"},
         {"forwarding": "ip4"},
-        {"forwarding": "l2"},
-        {"forwarding": "l2xc"},
-        {"forward_mode": "macswap"},
+        {"forwarding": "ip4", "lookups": "0"},
+        {"forwarding": "l2", "lookups": "0"},
+        {"forwarding": "l2xc", "lookups": "0"},
+        {"forward_mode": "macswap", "lookups": "0"},
     ],
     ids=["lookups", "mac", "io", "cross-connect", "macswap"],
 )
@@ -93,7 +93,7 @@ def test_every_frame_comes_back_once_and_is_counted(
 @pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2"])
 @pytest.mark.parametrize("vlan", ["0", "100"])
 def test_other_headers_come_back_as_long_as_they_were(testbed: Testbed, forwarding: str, vlan: str) -> None:
-    testbed.start_device({"forwarding": forwarding, "vlan": vlan})
+    testbed.start_device({"forwarding": forwarding, "vlan": vlan, "lookups": "0"})
     testbed.use("82B")
     before = testbed.device.counters()["ports"]
 
@@ -124,7 +124,7 @@ def test_mrr_is_valid_and_has_counters_and_the_version(
 
 
 def test_cycles_of_the_forwarding_thread_are_counted(testbed: Testbed) -> None:
-    testbed.start_device({})
+    testbed.start_device({"lookups": "0"})
     testbed.use("64B")
     before = testbed.device.counters()
 
@@ -136,7 +136,7 @@ def test_cycles_of_the_forwarding_thread_are_counted(testbed: Testbed) -> None:
 
 
 def test_cycles_per_packet_are_measured(testbed: Testbed) -> None:
-    testbed.start_device({})
+    testbed.start_device({"lookups": "0"})
     testbed.use("64B")
     before = testbed.device.counters()
     testbed.generator.trial(10_000, 0.3, None)

@@ -22,7 +22,7 @@ _PROGRAMS = {
     "ip": ("iproute2", "for testbeds in namespaces"),
     "tc": ("iproute2", "for 1n-kernel and 1n-xdp"),
     "nft": ("nftables", "for 1n-kernel and 1n-xdp"),
-    "ethtool": ("ethtool", "for 1n-kernel, 1n-testpmd and 1n-xdp"),
+    "ethtool": ("ethtool", "for 1n-kernel and 1n-xdp"),
     "unshare": ("util-linux", "for testbeds in namespaces"),
     "nsenter": ("util-linux", "for testbeds in namespaces"),
 }
