@@ -262,6 +262,18 @@ def test_where_bad_runs_are_told_apart_the_next_runs_decide_about_a_bad_one() ->
     assert 1 == len(verdict([*rates, 0.25, 0.3, 0.3], outliers=True).groups)
 
 
+@pytest.mark.parametrize("seed", [0, 19, 54, 131, 234])
+def test_bad_run_does_not_confirm_a_small_change_of_the_runs_before(seed: int) -> None:
+    """The newest eleven runs are 0.7 % lower; a single run had been bad long before, so another one may be."""
+    rates = np.random.default_rng(seed).normal(20.92, 0.14, 100)
+    rates[40], rates[-11:] = 14.7, rates[-11:] - 0.15
+    bad = verdict([*rates.tolist(), 18.24])
+    after = verdict([*rates.tolist(), 18.24, 20.9])
+
+    assert [Outcome.NORMAL] * 2 == [bad.outcome, after.outcome]
+    assert "may be an outlier: the next runs decide" in bad.reason
+
+
 def test_slow_drift_is_called_so() -> None:
     """A fifth of a deviation a run, since run 45; a step of the same size is none."""
     noise = np.random.default_rng(7).normal(0, 0.003, 70)
