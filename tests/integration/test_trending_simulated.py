@@ -109,7 +109,7 @@ def test_job_ends_well_and_says_what_it_measured(jenkins_run: Any) -> None:
     _, done = jenkins_run
 
     assert (0, "") == (done.returncode, done.stderr)
-    assert "nightly/clx #41: 1 results on simulated" in done.stdout
+    assert "nightly/clx #41: 1 result on simulated" in done.stdout
     assert "64b-1c-ethip4-ip4base-mrr" in done.stdout
     assert "1 normal of 1 test" in done.stdout
 

@@ -24,6 +24,7 @@ from perftrend.report.mails import job_mails
 from perftrend.report.run_judgement import judge_run
 from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
+from perftrend.text import format_count
 from perftrend.trigger import Trigger
 
 _LONGEST_EXPERIMENT = 200
@@ -161,7 +162,7 @@ def measure(
             simulated=spec.simulated,
             experiment=experiment,
         )
-        print(f"{job} #{run.build}: {expected} results on {spec.name}", flush=True)
+        print(f"{job} #{run.build}: {format_count(expected, 'result')} on {spec.name}", flush=True)
         in_time = robot.execute(
             settings,
             run,

@@ -64,6 +64,10 @@ class FieldError(UsageError):
         self.field = field
 
 
+class ValueTakenError(FieldError):
+    """A value of a form that belongs to something else already."""
+
+
 @contextmanager
 def in_field(field: str) -> Iterator[None]:
     """Attribute errors in what a user entered to a field of the form."""

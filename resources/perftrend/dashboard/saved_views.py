@@ -14,6 +14,7 @@ from perftrend.dashboard.auth import Role, TestbedEditor, Viewer
 from perftrend.dashboard.compare.query import Question
 from perftrend.dashboard.context import Context
 from perftrend.dashboard.explore.state import read
+from perftrend.dashboard.form_errors import ValueTakenError
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.pages import body_of, done, page, parse_body
@@ -99,8 +100,9 @@ def save(
     outcome = site.store.views.save(new.name, path, query, user=user.name)
     if not outcome.is_done or outcome.now is None:
         author = outcome.now.author if outcome.now else "someone"
-        raise HTTPException(
-            409, f"{author} has saved another page as {new.name!r}; enter another name, or delete that view"
+        raise ValueTakenError(
+            "name",
+            f"{author} has saved another page as “{new.name}”; enter another name, or delete that view",
         )
     return done(request, outcome.now.url, ViewEntry.of(outcome.now), status=201)
 

@@ -264,7 +264,7 @@ def test_where_bad_runs_are_told_apart_the_next_runs_decide_about_a_bad_one() ->
 
 @pytest.mark.parametrize("seed", [0, 19, 54, 131, 234])
 def test_bad_run_does_not_confirm_a_small_change_of_the_runs_before(seed: int) -> None:
-    """The newest eleven runs are 0.7 % lower; a single run had been bad long before, so another one may be."""
+    """The newest eleven runs are 0.7 % lower. A single run was bad long before, so another one may be."""
     rates = np.random.default_rng(seed).normal(20.92, 0.14, 100)
     rates[40], rates[-11:] = 14.7, rates[-11:] - 0.15
     bad = verdict([*rates.tolist(), 18.24])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -73,7 +74,7 @@ def test_name_of_another_view_stays_in_the_form(filled: Filled, editor: TestClie
     answer = editor.post("/views", data=form, headers={"Referer": f"http://localhost{page}"})
 
     assert 409 == answer.status_code
-    assert 'value="Morning"' in answer.text
+    assert re.search('<input name="name"[^>]* value="Morning"[^>]* aria-invalid="true"', answer.text)
     assert "eva has saved another page as" in answer.text
 
 
@@ -102,7 +103,7 @@ def test_name_is_not_taken_from_another_page(site: AppContext, editor: TestClien
     refused = post(editor, "/views", {**body, "url": "/triage"})
 
     assert 409 == refused.status_code
-    assert "ada has saved another page as 'bugs'" in refused.json()["error"]
+    assert "ada has saved another page as “bugs”" in refused.json()["error"]
     assert ["/triage?status=bug"] == [view.url for view in site.store.views.all()]
 
 

@@ -119,13 +119,13 @@ class AlertRules(BaseModel):
     def _is_target(cls, value: str, info: ValidationInfo) -> str:
         action = info.data.get("action", "none")
         if action in _TARGETS and not value:
-            raise ValueError(f"target is missing; {_TARGETS[action]}")
+            raise ValueError(_TARGETS[action])
         if action == "webhook":
             _sensible(check_url, value)
         if action == "mail":
             addresses = mail_addresses(value)
             if not addresses:
-                raise ValueError(f"target has no mail address; {_TARGETS['mail']}")
+                raise ValueError(_TARGETS["mail"])
             for each in addresses:
                 _sensible(address, each)
         return value

@@ -48,7 +48,7 @@ def test_alert_is_made_by_a_form(store: Store, editor: TestClient, token: str) -
     [
         ({"query": "=1"}, "character 1"),
         ({"query": "test=~("}, "is not a valid RE2 regular expression"),
-        ({"action": "mail"}, "target is missing"),
+        ({"action": "mail"}, "target: enter addresses"),
         ({"action": "mail", "target": "Ann <a@example.org>"}, "not a mail address"),
         ({"action": "webhook", "target": "http://example.org/hook"}, "not encrypted"),
         ({"action": "webhook", "target": "https://u:p@example.org/"}, "without user"),
@@ -278,7 +278,7 @@ def test_alert_that_cannot_tell_anybody_says_so(editor: TestClient) -> None:
     ("action", "target", "hint"),
     [
         ("mail", "", "enter addresses"),
-        ("mail", " ,;", "has no mail address"),
+        ("mail", " ,;", "enter addresses, such as"),
         ("gerrit", "", "enter the name of the project"),
         ("webhook", "", "enter its URL"),
     ],
