@@ -30,6 +30,7 @@ from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_plans import plan_measurement
 from perftrend.model import TraceKey
+from perftrend.report.texts import describe_outcomes
 from perftrend.store.alerts import CHANGES
 from perftrend.store.requests import ACTIVE, PAGE, SERVED, RequestState
 from perftrend.store.requests import Request as StoredRequest
@@ -47,6 +48,9 @@ _KEY = r"^[0-9a-f]{64}$"
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _AWAY = timedelta(minutes=5)
 """If no listener has served the requests for this long, the page says so."""
+_FOLLOWING_RUNS = 50
+"""Newest runs among which that of a job is sought."""
+_MADE_UP = "its results are simulated, and no such testbed is configured"
 _ACTIVE = (*ACTIVE, RequestState.CANCELLING)
 """States of requests whose job has not ended."""
 _WORDS = {
@@ -218,7 +222,8 @@ def _offer(site: AppContext, wanted: WantedJob) -> JobOffer:
             plan = plan_measurement(site.settings, trigger)
             tests, extent = plan.names, str(plan)
         except PerftrendError as error:
-            problem = str(error)
+            is_made_up = site.store.tiles.has_simulated(scope.testbed)
+            problem = _MADE_UP if is_made_up else str(error)
     if wanted.job == "trending" and scope.key and not bisect_command.tests_of(scope.key):
         problem = problem or "no suite measures this test; start a bisection or a comparison instead"
     if wanted.job != "trending" and not site.settings.project.profile:
@@ -359,6 +364,21 @@ def _is_served(site: AppContext) -> bool:
     return served is not None and datetime.now(UTC) - served < _AWAY
 
 
+def _verdict(site: AppContext, stored: StoredRequest) -> str:
+    """Return the verdict of the run that a job has measured; empty if it did not, or is not analysed yet."""
+    if stored.job != "trending" or stored.exit_code is None:
+        return ""
+    measured = [
+        (run, verdict)
+        for run, verdict in site.store.verdicts.newest(stored.testbed, last=_FOLLOWING_RUNS)
+        if verdict and run.started >= (stored.began or stored.asked)
+    ]
+    if not measured:
+        return ""
+    run, verdict = measured[-1]
+    return f"{run.name}: {describe_outcomes(verdict.outcomes)}"
+
+
 def _view(site: AppContext, stored: StoredRequest) -> JobView:
     result = JobResult.of(stored.result) if stored.result else JobResult("")
     state = _WORDS.get(stored.state, "has ended")
@@ -377,7 +397,7 @@ def _view(site: AppContext, stored: StoredRequest) -> JobView:
         extent=stored.told,
         progress=stored.progress,
         exit_code=stored.exit_code,
-        sentence=result.sentence,
+        sentence=result.sentence or _verdict(site, stored),
         culprits=[
             CulpritView(
                 commit=each.commit,

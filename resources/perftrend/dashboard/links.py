@@ -94,6 +94,7 @@ def of_plot(
     shortcut: str = "",
     part: PlotPart | None = None,
     point: tuple[int, str] | None = None,
+    since: int | None = None,
 ) -> str:
     """Return the address of the plot of traces, on this dashboard.
 
@@ -102,8 +103,10 @@ def of_plot(
     :param shortcut: id of a shortcut; empty: none.
     :param part: the visible part; None: the newest tile.
     :param point: column and trace id of the selected point; None: none is selected.
+    :param since: column of the other point that it is compared with; None: the value before it.
     """
     chosen = [("testbed", testbed), *(("id", each) for each in ids), ("shortcut", shortcut)]
     chosen += part.pairs if part else []
     chosen += [("at", str(point[0])), ("of", point[1])] if point else []
+    chosen += [("since", str(since))] if since is not None else []
     return f"{EXPLORE}?{urlencode([pair for pair in chosen if pair[1]])}"

@@ -150,17 +150,21 @@ class ExploreLink:
     part: PlotPart | None
     testbed: str
     point: tuple[int, str] | None
+    since: int | None
 
     def by_shortcut(self, shortcut: str) -> str:
         """Return the URL with a shortcut of the traces."""
         scaled = f'@{_SCALED}(shortcut("{shortcut}"))'
-        return links.of_plot(testbed=self.testbed, ids=[scaled], part=self.part, point=self.point)
+        return links.of_plot(
+            testbed=self.testbed, ids=[scaled], part=self.part, point=self.point, since=self.since
+        )
 
 
 def explore_link(site: AppContext, item: Item, column: int | None = None) -> ExploreLink:
     """Return the plot of exactly the traces of an item, each divided by its average, around the change.
 
-    :param column: whose point in the trace with the largest change is selected; None: none is.
+    :param column: whose point in the trace with the largest change is selected; None: that of the first
+        changed commit, compared with the last good one.
     """
     by_hash = site.catalog.now().by_hash
     shown = [each.trace for each in shown_findings(site.store.alerts.items.findings(item.identity))]
@@ -169,10 +173,13 @@ def explore_link(site: AppContext, item: Item, column: int | None = None) -> Exp
     window = window_of(columns, item.span, is_own=True)
     part = PlotPart.of(window.columns, len(columns)) if window else None
     scaled = [row_id(f"{_SCALED}({each})") for each in ids[:MOST_IDS]]
+    since = None
+    if column is None and window and window.first_changed < len(columns):
+        column, since = window.first_changed, window.last_good
     point = (column, scaled[0]) if scaled and column is not None else None
-    url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point)
+    url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point, since=since)
     is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
-    return ExploreLink(url if is_short else "", ids, part, item.testbed, point)
+    return ExploreLink(url if is_short else "", ids, part, item.testbed, point, since)
 
 
 def _split_from(site: AppContext, item: Item) -> ItemView | None:

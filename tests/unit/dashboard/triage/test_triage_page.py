@@ -291,6 +291,16 @@ def test_explore_selects_a_point_of_the_plot(found: Nights, client: TestClient) 
     assert commit(20) == shown.json()["point"]["commit"]
 
 
+def test_explore_opens_the_range_of_the_item(found: Nights, client: TestClient) -> None:
+    (item,) = listed(client)
+
+    shown = client.get(client.get(f"/triage/{item['id']}/explore").headers["location"], headers=JSON)
+
+    point = shown.json()["point"]
+    assert (20, 19) == (point["column"], point["since"]["column"])
+    assert [commit(20)] == [each["commit"] for each in point["commits"]]
+
+
 def test_item_page_draws_the_traces_around_the_change(found: Nights, client: TestClient) -> None:
     (item,) = listed(client)
     plot = client.get(f"/triage/{item['id']}", headers=JSON).json()["plot"]
