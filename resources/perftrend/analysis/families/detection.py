@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.families.family import Family, find_families
+from perftrend.analysis.families.family import FEWEST_TRACES, Family, find_families
 from perftrend.analysis.families.memory import autocorrelations, memory_of
 from perftrend.analysis.families.nights import LIMIT, Nights
 from perftrend.model import Samples
@@ -39,6 +39,11 @@ _MOST_UNEQUAL = 3.0
 """The weight of a trace is at most this multiple of the median in its family."""
 _ALSO_MOVED = 2.0
 """Standard deviations by which the other traces of a larger family must have moved."""
+_LEAST_SHARED = 0.5
+"""Change of the typical trace of a family, relative to the average. If it is less, few traces have moved."""
+_FARTHEST_TRACES, _REST_MOVED = 0.25, 1.5
+"""Part of the traces, those that moved farthest, without which the others must still have moved by this many
+standard deviations."""
 _OWN_MEMORY = 1.5
 """Standard deviations by which the memory of a family must exceed that of all traces to be its own."""
 _FEWEST_DEGREES = 3.0
@@ -158,14 +163,17 @@ class _Search:
         return min(ends), max(ends)
 
     def _sum(self, place: int) -> Samples:
-        """Return the weighted sum of a family at each run, with the variance of one independent trace."""
-        if not place:
-            return self._nights.common
+        """Return the weighted sum of a family at each run, with the variance of one independent trace.
+
+        It is NaN in runs that have values of few of the traces.
+        """
         members, weights = self._families[place].members, self._weights[place]
-        squares = self._present[:, members] @ weights**2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sums = self._limited[:, members] @ weights / np.sqrt(squares)
-        return np.where(squares > 0, sums, 0.0)
+        present = self._present[:, members]
+        counts = present.sum(axis=1)
+        is_usual = counts >= max(FEWEST_TRACES, float(np.median(counts)) / 2.0)
+        sums = self._nights.common if not place else self._limited[:, members] @ weights
+        scale = 1.0 if not place else np.sqrt(np.where(is_usual, present @ weights**2, 1.0))
+        return np.where(is_usual, sums / scale, np.nan)
 
     def _peaks_with_memory(self) -> _Peak:
         """Return the peaks of all families; those beyond the limit have the memory of their own noise.
@@ -178,7 +186,7 @@ class _Search:
         for place in np.flatnonzero(np.abs(peaks.sigmas) > self._limit).tolist():
             start = int(peaks.runs[place])
             parts = self._sums[:start, place], self._sums[start:, place]
-            around = np.concatenate([part - part.mean() for part in parts])
+            around = np.nan_to_num(np.concatenate([part - np.nanmean(part) for part in parts]))
             own = autocorrelations(around[:, np.newaxis])[0][:, 0]
             if place and own[0] <= self._shared[0] + _OWN_MEMORY / math.sqrt(runs):
                 continue
@@ -199,26 +207,54 @@ class _Search:
     def _statistics(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Samples]]:
         """Yield the runs that a change may begin with, and how clear it is in each family."""
         sums, inflation = self._sums[:, places], self._inflation[:, places]
+        counted, columns = ~np.isnan(sums), np.arange(len(places))
+        sums = np.nan_to_num(sums)
         none = np.zeros((1, len(places)))
-        totals, squares = (np.concatenate([none, part.cumsum(axis=0)]) for part in (sums, sums**2))
+        totals, squares, counts = (
+            np.concatenate([none, part.cumsum(axis=0)]) for part in (sums, sums**2, counted)
+        )
         for start in range(LEAST_RUNS, len(sums)):
-            after = len(sums) - start
-            before = totals[start] / start
-            step = (totals[-1] - totals[start]) / after - before
-            variance = np.maximum(squares[start] / start - before**2, np.finfo(np.float64).tiny)
+            before, after = counts[start], counts[-1] - counts[start]
+            is_known = (before >= LEAST_RUNS) & (after > 0)
+            before, after = np.maximum(before, 1.0), np.maximum(after, 1.0)
+            mean = totals[start] / before
+            step = (totals[-1] - totals[start]) / after - mean
+            variance = np.maximum(squares[start] / before - mean**2, np.finfo(np.float64).tiny)
+            longer = inflation[before.astype(np.intp), columns]
             # The average is estimated from the same runs, so their variance around it is too small.
-            variance /= np.maximum(1.0 - inflation[start] / start, 0.3)
-            t = step / np.sqrt(variance * (inflation[after] / after + inflation[start] / start))
-            yield start, _as_normal(t, _degrees(start, inflation[start]))
+            variance /= np.maximum(1.0 - longer / before, 0.3)
+            variance *= inflation[after.astype(np.intp), columns] / after + longer / before
+            sigmas = _as_normal(step / np.sqrt(variance), _degrees(before, longer))
+            yield start, np.where(is_known, sigmas, 0.0)
 
     def _name(self, peaks: _Peak) -> int | None:
         """Return the family that explains most of the changes beyond the limit; None if there is none."""
-        beyond = np.abs(peaks.sigmas) > self._limit
-        if not beyond.any():
-            return None
-        scores = np.where(beyond, peaks.sigmas**2 / 2.0 - self._prior, -np.inf)
-        place = int(scores.argmax())
-        while place and (larger := self._larger(place, peaks)) is not None:
+        scores = np.where(np.abs(peaks.sigmas) > self._limit, peaks.sigmas**2 / 2.0 - self._prior, -np.inf)
+        for place in map(int, np.argsort(-scores)):
+            if np.isneginf(scores[place]):
+                return None
+            if not place:
+                return place
+            if self._is_shared(place, int(peaks.runs[place])):
+                return self._largest(place, peaks)
+        return None
+
+    def _is_shared(self, place: int, run: int) -> bool:
+        """Return whether most traces of a family have moved, and not only some of them very far."""
+        members = self._families[place].members
+        values = np.where(self._present[:, members], self._limited[:, members], np.nan)
+        steps = _means(values[run:], axis=0) - _means(values[:run], axis=0)
+        steps = steps[~np.isnan(steps)]
+        if len(steps) < FEWEST_TRACES:
+            return False
+        steps = np.sort(steps * np.sign(steps.mean()))
+        rest = steps[: -math.ceil(_FARTHEST_TRACES * len(steps))]
+        deviation = math.sqrt(1 / run + 1 / (len(values) - run)) / math.sqrt(len(rest))
+        is_typical = float(np.median(steps)) >= _LEAST_SHARED * float(steps.mean())
+        return is_typical and float(rest.mean()) >= _REST_MOVED * deviation
+
+    def _largest(self, place: int, peaks: _Peak) -> int:
+        while (larger := self._larger(place, peaks)) is not None:
             place = larger
         return place
 
@@ -233,6 +269,7 @@ class _Search:
             and len(family.members) > len(members)
             and np.sign(peaks.sigmas[other]) == sign
             and np.isin(members, family.members, assume_unique=True).all()
+            and self._is_shared(other, run)
         ]
         most, other = max(moved, default=(0.0, 0))
         return other if most > _ALSO_MOVED else None
@@ -251,12 +288,14 @@ class _Search:
         """
         if not place:
             common = self._nights.common
-            return float(common[run:].mean() - common[:run].mean())
+            return float(np.mean(common[run:]) - np.mean(common[:run]))
         members = self._families[place].members
         scale, rest = self._nights.scale[members], self._nights.compared_with_others(members)
         with np.errstate(invalid="ignore"):
             steps = _means(rest[run:], axis=0) - _means(rest[:run], axis=0)
         known = ~np.isnan(steps)
+        if not known.any():
+            return 0.0
         order = np.argsort(steps[known])
         weights = (1.0 / scale[known])[order].cumsum()
         middle = float(steps[known][order][(weights >= weights[-1] / 2.0).argmax()])
@@ -284,10 +323,10 @@ def _means(values: Samples, axis: int) -> Samples:
     return means
 
 
-def _degrees(runs: int, inflation: Samples) -> Samples:
+def _degrees(runs: Samples, inflation: Samples) -> Samples:
     """Return the degrees of freedom of a variance from runs that resemble each other."""
     independent = runs / inflation * np.where(inflation > 1.0, 1.5, 1.0)
-    return np.clip(independent - 1.0, _FEWEST_DEGREES, runs - 1.0)
+    return np.clip(independent - 1.0, _FEWEST_DEGREES, np.maximum(runs - 1.0, _FEWEST_DEGREES))
 
 
 def _as_normal(t: Samples, degrees: Samples) -> Samples:

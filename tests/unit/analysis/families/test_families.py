@@ -131,6 +131,24 @@ def test_one_trace_is_no_family_however_much_it_changes() -> None:
     assert [] == find_family_changes(values, parameters)
 
 
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_few_traces_that_changed_much_are_no_family(seed: int) -> None:
+    """They have nothing else in common than larger families, which would be a wrong name."""
+    values, parameters = simulated(seed, after=20)
+    values[HISTORY:, with_value(parameters, path="path3")[:4]] *= 0.94
+
+    assert [] == find_family_changes(values, parameters)
+
+
+def test_traces_that_end_are_no_change() -> None:
+    values, parameters = simulated(6, after=20)
+    values[50:, with_value(parameters, path="path3")] = np.nan
+    values[:50, with_value(parameters, path="path4")] = np.nan
+    values[-1, with_value(parameters, path="path5")] = np.nan
+
+    assert [] == find_family_changes(values, parameters)
+
+
 def test_everything_at_once_is_the_machine_and_no_family() -> None:
     values, parameters = simulated(1, after=20)
     values[HISTORY:] *= 0.98
