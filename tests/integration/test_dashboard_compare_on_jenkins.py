@@ -93,7 +93,7 @@ def test_build_is_compared_by_its_name(
     browser: Browser, dashboard: Dashboard, build: JenkinsBuild, report: Any
 ) -> None:
     [test] = report["tests"]
-    slower = average(test["parent"]) / average(test["current"])
+    change = 100 * (1 - average(test["current"]) / average(test["parent"]))
     with opened(browser, dashboard, "/compare") as page:
         page.get_by_role("link", name="A patch set").click()
         page.get_by_label("Patch set").fill(f"{JOB}/{build.number}")
@@ -102,7 +102,7 @@ def test_build_is_compared_by_its_name(
         row = page.locator(".ratios tbody tr")
         expect(row).to_have_count(1)
         expect(row).to_contain_text(test["test"])
-        expect(row).to_contain_text(f"▼\N{MINUS SIGN}{slower:.3f}")
+        expect(row).to_contain_text(f"▼\N{MINUS SIGN}{change:.1f} %")
         expect(page.locator("main")).to_contain_text(report["patch"][:7])
         save_picture(page, "compare-patch-on-jenkins")
 
