@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from perftrend.dashboard.auth import known_user
-from perftrend.dashboard.form_errors import ValueTakenError, form_again, problems_of, typed_values
+from perftrend.dashboard.form_errors import DuplicateError, form_again, problems_of, typed_values
 from perftrend.dashboard.middleware.access_log import current_request_id
 from perftrend.dashboard.pages import page, wants_json
 from perftrend.errors import (
@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 
 _RETRY_S = 5
 _STATUS: Mapping[type[PerftrendError], int] = {
-    ValueTakenError: HTTPStatus.CONFLICT,
+    DuplicateError: HTTPStatus.CONFLICT,
     UsageError: HTTPStatus.BAD_REQUEST,
     ServiceError: HTTPStatus.BAD_GATEWAY,
     StoreError: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -64,7 +64,7 @@ class FieldError(UsageError):
         self.field = field
 
 
-class ValueTakenError(FieldError):
+class DuplicateError(FieldError):
     """A value of a form that belongs to something else already."""
 
 

@@ -14,7 +14,7 @@ from perftrend.dashboard.auth import Role, TestbedEditor, Viewer
 from perftrend.dashboard.compare.query import Question
 from perftrend.dashboard.context import Context
 from perftrend.dashboard.explore.state import read
-from perftrend.dashboard.form_errors import ValueTakenError
+from perftrend.dashboard.form_errors import DuplicateError
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.pages import body_of, done, page, parse_body
@@ -100,7 +100,7 @@ def save(
     outcome = site.store.views.save(new.name, path, query, user=user.name)
     if not outcome.is_done or outcome.now is None:
         author = outcome.now.author if outcome.now else "someone"
-        raise ValueTakenError(
+        raise DuplicateError(
             "name",
             f"{author} has saved another page as “{new.name}”; enter another name, or delete that view",
         )
