@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -70,6 +71,27 @@ def test_testbed_with_a_regression_is_first(client: TestClient, filled: Filled) 
     page = client.get("/", headers=HTML).text
     assert "1 regression, 7 normal" in page
     assert 'class="unknown"' in page
+
+
+@pytest.mark.parametrize(
+    ("archive", "link"),
+    [
+        ("", "/triage?testbed=2n-clx"),
+        ("https://jenkins.example.org/job/nightly/1/", "https://jenkins.example.org/job/nightly/1/"),
+    ],
+)
+def test_verdict_leads_to_the_report_or_to_the_items(
+    client: TestClient, store: Store, archive: str, link: str
+) -> None:
+    now = datetime.now(UTC)
+    run = Run("2n-clx", "nightly", 1, now, now, archive=archive)
+    store.add(run, [])
+    store.verdicts.save(run, RunVerdict(now, {Outcome.REGRESSION: 1}, 0, ()))
+
+    for path in ("/", "/runs"):
+        page = client.get(path, headers=HTML)
+        assert 200 == page.status_code
+        assert re.search(f'<a class="worse" href="{re.escape(link)}[^"]*">1 regression</a>', page.text), path
 
 
 def test_lost_results_are_compared_with_the_usual_number(client: TestClient, filled: Filled) -> None:
