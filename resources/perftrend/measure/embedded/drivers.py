@@ -261,8 +261,8 @@ class EmbeddedDevice(Device):
     def counters(self) -> Counters:
         if self._worker is None:
             return {}
-        # Its process may be on another machine.
-        run(self._wiring.at_device(["kill", "-s", "USR1", str(self._worker.pid)]))
+        # Its process may be on another machine, and the program kill is not installed on every one.
+        run(self._wiring.at_device(["sh", "-c", f"kill -s USR1 {self._worker.pid}"]))
         return self._worker.read(_ANSWER_S)
 
 
