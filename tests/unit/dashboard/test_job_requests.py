@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,10 @@ def test_progress_and_result_are_shown(editor: TestClient, token: str, item: int
     requests.record_progress(key, "step 5, about 3 to go: <b>measuring</b>")
     page = editor.get(f"/jobs/{key}", headers=HTML).text
     assert "step 5, about 3 to go: &lt;b&gt;measuring" in page
+    # The script reloads the page as soon as the JSON is another one than the page has.
+    shown = re.search('data-active="([^"]*)"', page)
+    assert shown
+    assert unescape(shown[1]) == editor.get(f"/jobs/{key}", headers=JSON).text
     assert " data-active" in page
     culprit = {"commit": "a" * 40, "subject": "Copy <twice>", "author": "Ann", "deed": "made 1 test slower"}
     requests.record_result(key, {"sentence": "It was <that>.", "culprits": [culprit], "link": "javascript:x"})

@@ -3,18 +3,11 @@
 const INTERVAL_MS = 10_000;
 const page = document.querySelector("[data-active]");
 
-async function read() {
+/** Reload the page as soon as the job is in another state than the page shows. */
+async function check() {
   const answer = await fetch(location.pathname, { headers: { Accept: "application/json" } });
-  return answer.ok ? JSON.stringify(await answer.json()) : null;
+  if (answer.ok && (await answer.text()) !== page.dataset.active) location.reload();
 }
 
-/** Reload the page as soon as the job is in another state. */
-async function watch() {
-  const shown = await read();
-  setInterval(async () => {
-    const now = await read().catch(() => null);
-    if (now && shown && now !== shown) location.reload();
-  }, INTERVAL_MS);
-}
-
-if (page) watch();
+// A server that does not answer is asked again.
+if (page) setInterval(() => check().catch(() => {}), INTERVAL_MS);
