@@ -240,12 +240,11 @@ def sight(samples: Samples, found: Findings, rule: ReportingRule) -> SuspectedCh
     if np.count_nonzero(np.isfinite(samples[found.confirmed :])) <= WATCHED_RUNS:
         return QUIET
     # A bad run is no evidence for a small change of the runs around it.
-    samples = samples.copy()
-    samples[list(found.partition.outliers)] = np.nan
-    newest = np.flatnonzero(np.isfinite(samples))[-1]
+    values = found.values.copy()
+    newest = np.flatnonzero(np.isfinite(values))[-1]
     if found.doubts[-1:] == (PERHAPS_OUTLIER,) and found.steps[-1].position == newest:
-        samples[newest] = np.nan
-    return monitor(samples, better=rule.better, since=found.confirmed, vigilance=rule.vigilance)
+        values[newest] = np.nan
+    return monitor(values, better=rule.better, since=found.confirmed, vigilance=rule.vigilance)
 
 
 def as_change(sighting: SuspectedChange) -> Change | None:

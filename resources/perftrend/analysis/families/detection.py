@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.families.family import FEWEST_TRACES, Family, find_families
 from perftrend.analysis.families.memory import autocorrelations, memory_of
-from perftrend.analysis.families.nights import LIMIT, Nights
+from perftrend.analysis.families.nights import LIMIT, Nights, weighted_medians
+from perftrend.analysis.noise import normal_score
 from perftrend.model import Samples
 
 FALSE_ALARMS = 1 / 1000
@@ -72,7 +73,6 @@ def find_family_changes(
     parameters: Sequence[Mapping[str, str]],
     *,
     lower_is_better: NDArray[np.bool_] | None = None,
-    rate: float = FALSE_ALARMS,
 ) -> list[FamilyChange]:
     """Return the changes that families of traces share, the clearest first.
 
@@ -82,7 +82,6 @@ def find_family_changes(
         that is not above 0 is a gap.
     :param parameters: names and values of the parameters of each trace.
     :param lower_is_better: of each trace, such as of latencies; None: of none.
-    :param rate: false alarms per run, over all families together.
     """
     usable = np.where(np.isfinite(values) & (values > 0), values, np.nan)
     places = np.flatnonzero((~np.isnan(usable)).sum(axis=0) >= LEAST_RUNS)
@@ -92,7 +91,7 @@ def find_family_changes(
     if lower_is_better is not None:
         logarithms[:, lower_is_better[places]] *= -1.0
     families = find_families([parameters[place] for place in places.tolist()])
-    limit = _limit(len(families) + 1, rate)
+    limit = _limit(len(families) + 1)
     found: list[FamilyChange] = []
     nights = Nights.of(logarithms)
     while len(found) < MOST_CHANGES and (change := _Search(nights, families, limit).clearest()):
@@ -102,11 +101,13 @@ def find_family_changes(
     return sorted(found, key=lambda each: -abs(each.sigmas))
 
 
-def _limit(families: int, rate: float) -> float:
-    """Return the statistic that one of the families exceeds by chance at this rate of runs."""
+def _limit(families: int) -> float:
+    """Return the statistic that one of the families exceeds by chance at the rate of false alarms."""
     limit = 3.0
     for _ in range(50):
-        limit = math.sqrt(2.0 * math.log(max(families * limit / math.sqrt(2.0 * math.pi) / rate, math.e)))
+        limit = math.sqrt(
+            2.0 * math.log(max(families * limit / math.sqrt(2.0 * math.pi) / FALSE_ALARMS, math.e))
+        )
     return limit
 
 
@@ -138,7 +139,7 @@ class _Search:
         self._inflation = np.tile(usual[:, np.newaxis], len(self._families))
         """By how much the memory of the noise increases the variance, shape (runs + 1, families)."""
         kinds = [len(family.parameters) for family in self._families]
-        self._prior = np.log([float(kinds.count(kind)) for kind in kinds])
+        self._prior = np.log(np.bincount(kinds)[kinds])
 
     def clearest(self) -> FamilyChange | None:
         """Return the change that explains most; None if none is beyond the limit."""
@@ -224,7 +225,8 @@ class _Search:
             # The average is estimated from the same runs, so their variance around it is too small.
             variance /= np.maximum(1.0 - longer / before, 0.3)
             variance *= inflation[after.astype(np.intp), columns] / after + longer / before
-            sigmas = _as_normal(step / np.sqrt(variance), _degrees(before, longer))
+            degrees = _degrees(before, longer)
+            sigmas = np.sign(step) * normal_score(step**2 / (variance * degrees), degrees)
             yield start, np.where(is_known, sigmas, 0.0)
 
     def _name(self, peaks: _Peak) -> int | None:
@@ -243,7 +245,7 @@ class _Search:
         """Return whether most traces of a family have moved, and not only some of them very far."""
         members = self._families[place].members
         values = np.where(self._present[:, members], self._limited[:, members], np.nan)
-        steps = _means(values[run:], axis=0) - _means(values[:run], axis=0)
+        steps = _means(values[run:]) - _means(values[:run])
         steps = steps[~np.isnan(steps)]
         if len(steps) < FEWEST_TRACES:
             return False
@@ -291,21 +293,15 @@ class _Search:
             return float(np.mean(common[run:]) - np.mean(common[:run]))
         members = self._families[place].members
         scale, rest = self._nights.scale[members], self._nights.compared_with_others(members)
-        with np.errstate(invalid="ignore"):
-            steps = _means(rest[run:], axis=0) - _means(rest[:run], axis=0)
+        steps = _means(rest[run:]) - _means(rest[:run])
         known = ~np.isnan(steps)
         if not known.any():
             return 0.0
-        order = np.argsort(steps[known])
-        weights = (1.0 / scale[known])[order].cumsum()
-        middle = float(steps[known][order][(weights >= weights[-1] / 2.0).argmax()])
-        limited = [
-            np.clip((part - shift) / scale, -LIMIT, LIMIT)
-            for part, shift in ((rest[:run], 0.0), (rest[run:], middle))
-        ]
-        error = _means(limited[1], axis=0) - _means(limited[0], axis=0)
-        precise = 1.0 / scale[known] ** 2
-        return middle + float((error[known] * scale[known] * precise).sum() / precise.sum())
+        middle = float(weighted_medians(steps[np.newaxis], 1.0 / scale)[0])
+        before = np.clip(rest[:run] / scale, -LIMIT, LIMIT)
+        after = np.clip((rest[run:] - middle) / scale, -LIMIT, LIMIT)
+        errors = (_means(after) - _means(before)) * scale
+        return middle + float(np.average(errors[known], weights=1.0 / scale[known] ** 2))
 
 
 def _weights(scale: Samples) -> Samples:
@@ -316,10 +312,10 @@ def _weights(scale: Samples) -> Samples:
     return limited
 
 
-def _means(values: Samples, axis: int) -> Samples:
-    """Return averages without gaps; NaN if there are only gaps."""
-    count = (~np.isnan(values)).sum(axis=axis)
-    means: Samples = np.where(count > 0, np.nansum(values, axis=axis) / np.maximum(count, 1), np.nan)
+def _means(values: Samples) -> Samples:
+    """Return the averages of columns without gaps; NaN if there are only gaps."""
+    count = (~np.isnan(values)).sum(axis=0)
+    means: Samples = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
     return means
 
 
@@ -327,18 +323,3 @@ def _degrees(runs: Samples, inflation: Samples) -> Samples:
     """Return the degrees of freedom of a variance from runs that resemble each other."""
     independent = runs / inflation * np.where(inflation > 1.0, 1.5, 1.0)
     return np.clip(independent - 1.0, _FEWEST_DEGREES, np.maximum(runs - 1.0, _FEWEST_DEGREES))
-
-
-def _as_normal(t: Samples, degrees: Samples) -> Samples:
-    """Return the normal deviate with the same probability as a value of Student's t.
-
-    Source: D. L. Wallace, "Bounds on Normal Approximations to Student's and the Chi-Square Distributions",
-    Annals of Mathematical Statistics 30 (1959).
-    """
-    deviates: Samples = (
-        np.sign(t)
-        * (8.0 * degrees + 1.0)
-        / (8.0 * degrees + 3.0)
-        * np.sqrt(degrees * np.log1p(t * t / degrees))
-    )
-    return deviates

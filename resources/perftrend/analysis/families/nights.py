@@ -43,7 +43,7 @@ class Nights:
             value.
         """
         relative = relative - np.nanmedian(relative, axis=0)
-        common = _weighted_medians(relative, 1.0 / _scale(relative))
+        common = weighted_medians(relative, 1.0 / _scale(relative))
         rest = relative - common[:, np.newaxis]
         rest -= np.nanmedian(rest, axis=0)
         return cls(relative, rest, common, _scale(rest))
@@ -57,7 +57,7 @@ class Nights:
     def compared_with_others(self, traces: NDArray[np.intp]) -> Samples:
         """Return the values of some traces without what all others have in common."""
         others = np.delete(np.arange(self.relative.shape[1]), traces)
-        common = _weighted_medians(self.relative[:, others], 1.0 / self.scale[others])
+        common = weighted_medians(self.relative[:, others], 1.0 / self.scale[others])
         return self.relative[:, traces] - common[:, np.newaxis]
 
     def limited(self) -> Samples:
@@ -71,8 +71,12 @@ def _scale(values: Samples) -> Samples:
     return np.maximum(scale, _SMALLEST_SCALE)
 
 
-def _weighted_medians(values: Samples, weights: Samples) -> Samples:
-    """Return the weighted median of each row; NaN weighs nothing."""
+def weighted_medians(values: Samples, weights: Samples) -> Samples:
+    """Return the weighted median of each row; NaN weighs nothing, and a row of NaN has the median 0.
+
+    :param values: shape (rows, n).
+    :param weights: shape (n,).
+    """
     order = np.argsort(values, axis=1)
     weighed = np.where(np.isnan(values), 0.0, weights)
     sums = np.take_along_axis(weighed, order, axis=1).cumsum(axis=1)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from perftrend.analysis.families.detection import FALSE_ALARMS, find_family_changes
+from perftrend.analysis.families.detection import find_family_changes
 from perftrend.model import Better, Run, Samples, Series, TraceKey
 
 RECENT_RUNS = 40
@@ -35,22 +35,21 @@ class SharedChange:
     """Whether it is found by the newest run and was not found without it."""
 
 
-def find_shared_changes(series: Sequence[Series], *, rate: float = FALSE_ALARMS) -> list[SharedChange]:
+def find_shared_changes(series: Sequence[Series]) -> list[SharedChange]:
     """Return the recent changes that families of traces share, the clearest first.
 
     :param series: of one testbed.
-    :param rate: false alarms per run, over all families together.
     """
     runs, values = _matrix(series)
     parameters = [
         {name: value for name, value in one.key.parameters if name not in _SAME_FOR_ALL} for one in series
     ]
     lower = np.array([one.better is Better.LOWER for one in series], dtype=np.bool_)
-    found = find_family_changes(values, parameters, lower_is_better=lower, rate=rate)
+    found = find_family_changes(values, parameters, lower_is_better=lower)
     recent = [each for each in found if each.run >= len(runs) - RECENT_RUNS]
     if not recent:
         return []
-    earlier = find_family_changes(values[:-1], parameters, lower_is_better=lower, rate=rate)
+    earlier = find_family_changes(values[:-1], parameters, lower_is_better=lower)
     known = {(each.family.parameters, each.change > 0) for each in earlier}
     return [
         SharedChange(
