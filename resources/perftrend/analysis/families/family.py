@@ -35,8 +35,8 @@ def find_families(parameters: Sequence[Mapping[str, str]]) -> list[Family]:
     """Return the families of traces, those of one parameter first.
 
     A family has at least :data:`FEWEST_TRACES` traces and at most half of all: a change of more traces than
-    that cannot be told from the opposite change of the others. Of several descriptions of the same traces,
-    the first and shortest one is used.
+    that cannot be distinguished from the opposite change of the others. Of several descriptions of the same
+    traces, the first and shortest one is used.
 
     :param parameters: names and values of the parameters of each trace.
     """

@@ -1,7 +1,7 @@
 """How long the noise of runs lasts: a machine that is fast today is often fast tomorrow, too.
 
 The average of m runs varies less than one run, by 1/m if runs are independent, and by more than that if they
-resemble each other. The noise is described by its autocorrelation a φᵏ after k runs: φ tells how long a state
+resemble each other. The noise is described by its autocorrelation a φᵏ after k runs: φ says how long a state
 lasts, and a is the part of the variance that lasts.
 """
 

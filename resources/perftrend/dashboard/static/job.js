@@ -9,5 +9,5 @@ async function check() {
   if (answer.ok && (await answer.text()) !== page.dataset.active) location.reload();
 }
 
-// A server that does not answer is asked again.
+// If the server does not answer, the next check follows.
 if (page) setInterval(() => check().catch(() => {}), INTERVAL_MS);
