@@ -114,7 +114,22 @@ def test_click_opens_the_point_of_a_line(page: Page) -> None:
     expect(page.locator("#panel-title")).to_contain_text("1.11")
     expect(page).to_have_url(re.compile("at=3[0-2]&of=!scale_by_ave"))
     expect(page.locator("#axes .ring")).to_have_count(1)
+    expect(page.locator("#axes .compared")).to_have_count(0)
     assert [] == violations(page)
+
+
+def test_range_of_two_points_is_shaded(page: Page) -> None:
+    page.goto(f"{MANY}&at=32&since=30&of={OF_FALLEN}")
+    drawn(page)
+
+    expect(page.locator("#axes .compared")).to_have_count(1)
+    since, looked, shade = (
+        page.locator(f"#axes .{each}").bounding_box() for each in ("since", "looked", "compared")
+    )
+    assert since is not None
+    assert looked is not None
+    assert shade is not None
+    assert (since["x"], looked["x"] - since["x"]) == pytest.approx((shade["x"], shade["width"]), abs=2)
 
 
 def test_drag_zooms_and_a_button_shows_all(page: Page) -> None:

@@ -348,10 +348,17 @@ def test_explore_opens_the_part_of_the_plot(browser: Browser, triaging: Dashboar
         page.get_by_role("link", name="Explore these traces").click()
         page.wait_for_function("document.querySelector('.js-plotly-plot')?._fullLayout?.xaxis?.range")
         low, high = page.evaluate("document.querySelector('.js-plotly-plot')._fullLayout.xaxis.range")
+        shaded = page.evaluate(
+            "document.querySelector('.js-plotly-plot').layout.shapes"
+            ".filter(({ type }) => type === 'rect').map(({ x0, x1 }) => [x0, x1])"
+        )
+        title = page.evaluate("document.querySelector('.js-plotly-plot').layout.yaxis.title.text")
         save_picture(page, "triage-1-explore")
 
     # The change is at column 36 of 60, with 30 columns on each side of the range.
     assert (5.5, 59.5) == (low, high)
+    assert [[35, 36]] == shaded
+    assert "multiple of the given mean" == title
 
 
 def test_viewer_reads_and_changes_nothing(browser: Browser, triaging: Dashboard) -> None:

@@ -89,6 +89,13 @@ def scale_by_average(rows: Samples) -> Samples:
         return quotient
 
 
+def scale_by_mean(rows: Samples, mean: float) -> Samples:
+    """Divide each row by a mean that is known from elsewhere; a mean of 0 gives holes."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotient: Samples = rows / np.float64(mean)
+        return quotient
+
+
 def without_outliers(rows: Samples) -> Samples:
     """Replace the values that are 1.5 IQR or more outside their row's quartiles with holes.
 

@@ -134,6 +134,12 @@ _TABLE = (
     _each("log", each_row.logarithm, "The base-10 logarithm of each value, a hole for 0 and less."),
     _each("scale_by_ave", each_row.scale_by_average, "Each row divided by its own average."),
     _each(
+        "scale_by_mean",
+        each_row.scale_by_mean,
+        "Each row divided by a given mean, such as the one before a change.",
+        FunctionParameter("mean", ArgumentKind.NUMBER),
+    ),
+    _each(
         "iqrr",
         each_row.without_outliers,
         "Each row with holes for its outliers, 1.5 interquartile ranges or more outside the quartiles.",

@@ -37,14 +37,15 @@ MOST_WRITTEN = 20_000
 _DIGITS = 6
 _MISSING = 0xFFFF
 _NUMBERS = {
-    Show.NORM: "standard deviations from the mean",
-    Show.SCALE_BY_AVE: "multiple of the average",
-    Show.AVE: "ratio to own averages",
-    Show.MIN: "smallest ratio to own average",
-    Show.MAX: "largest ratio to own average",
-    Show.COUNT: "traces",
+    Show.NORM.function: "standard deviations from the mean",
+    Show.SCALE_BY_AVE.function: "multiple of the average",
+    "scale_by_mean": "multiple of the given mean",
+    Show.AVE.function: "ratio to own averages",
+    Show.MIN.function: "smallest ratio to own average",
+    Show.MAX.function: "largest ratio to own average",
+    Show.COUNT.function: "traces",
 }
-"""Meaning of dimensionless values, if no others are drawn."""
+"""Meaning of dimensionless values by the function that computed them, if no others are drawn."""
 
 
 def encode_plot(answer: Explore) -> Markup:
@@ -112,9 +113,8 @@ def _sets(changes: Sequence[SetChangeModel]) -> Iterator[dict[str, Any]]:
 
 def _meaning(answer: Explore) -> str:
     """Return the meaning of values without a unit; empty if formulas draw others, too."""
-    show = Show(answer.show)
-    mere = [line.id for line in answer.lines if not line.unit]
-    return _NUMBERS.get(show, "") if all(each[1:].startswith(f"{show.function}(") for each in mere) else ""
+    functions = {line.id[1:].partition("(")[0] for line in answer.lines if not line.unit}
+    return _NUMBERS.get(functions.pop(), "") if len(functions) == 1 else ""
 
 
 def is_dense(answer: Explore) -> bool:

@@ -31,8 +31,8 @@ export const down = (view, [low, high], value) => view.top + ((high - value) / (
 /**
  * Draw axes and what is marked.
  * @param view as for the density of lines.
- * @param marks has titles (of the units), ticks ({column, lines}), verticals ({column, kind}), notes ({column, text,
- *   title, row}), points ({column, value, unit, kind}), and faint, a text across the plot.
+ * @param marks has titles (of the units), ticks ({column, lines}), range (two columns or null), verticals ({column,
+ *   kind}), notes ({column, text, title, row}), points ({column, value, unit, kind}), and faint, a text across the plot.
  */
 export function drawAxes(svg, view, marks) {
   const { left, top, width, height } = view, right = left + width, bottom = top + height;
@@ -58,6 +58,10 @@ export function drawAxes(svg, view, marks) {
     const text = element("text", { "text-anchor": "middle" });
     lines.forEach((line, row) => text.append(element("tspan", { x: across(view, column), y: bottom + 15 + 15 * row }, line)));
     group.append(text);
+  }
+  if (marks.range) {
+    const [from, to] = marks.range.map((column) => Math.min(Math.max(across(view, column), left), right));
+    group.append(element("rect", { class: "compared", x: from, y: top, width: to - from, height }));
   }
   for (const { column, kind } of marks.verticals.filter((each) => isInside(each.column))) {
     const x = across(view, column);

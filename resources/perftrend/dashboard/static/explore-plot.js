@@ -203,7 +203,7 @@ function layout(model, plot, zoom = model.zoom) {
   const value = (unit, more) => ({
     ...axis, ...(Object.hasOwn(zoom.values, unit) ? { range: zoom.values[unit] } : heights(model, unit)), tickformat: "~r", title: { text: escaped(unit || model.numbers), standoff: 8 }, ...more,
   });
-  const below = ticks(model, width);
+  const below = ticks(model, width), range = compared(model);
   return {
     autosize: true,
     margin: { l: narrow ? 44 : 62, r: units.length > 1 ? (narrow ? 44 : 62) : 14, t: 14, b: 44 },
@@ -214,7 +214,20 @@ function layout(model, plot, zoom = model.zoom) {
     ...(units.length > 1 ? { yaxis2: value(right, { overlaying: "y", side: "right", showgrid: false, tickmode: "auto" }) } : {}),
     // A finger that drags scrolls the page.
     hovermode: "closest", dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", showlegend: false,
-    shapes: verticals(model).map(shape), annotations: [...texts(model, width).map(annotation), ...simulated(model)],
+    shapes: [...(range ? [rectangle(range)] : []), ...verticals(model).map(shape)], annotations: [...texts(model, width).map(annotation), ...simulated(model)],
+  };
+}
+
+/** The range between the points that are compared, as its two columns; null if none are. */
+function compared(model) {
+  const found = verticals(model).filter(({ kind }) => kind === "looked" || kind === "since").map(({ column }) => column);
+  return found.length < 2 ? null : found.sort((one, other) => one - other);
+}
+
+function rectangle([x0, x1]) {
+  return {
+    type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below",
+    line: { width: 0 }, fillcolor: translucent(colour("doubt"), 0.16),
   };
 }
 
@@ -367,7 +380,7 @@ function drawDensity(plot) {
   const { width } = view;
   drawAxes(layer("axes"), view, {
     titles: new Map(model.units.map((unit) => [unit, unit || model.numbers])),
-    ticks: ticks(model, width), verticals: verticals(model), notes: texts(model, width),
+    ticks: ticks(model, width), range: compared(model), verticals: verticals(model), notes: texts(model, width),
     points: points(model), faint: model.simulated ? "SIMULATED" : "",
   });
   bringOut(plot);

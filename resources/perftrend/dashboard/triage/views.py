@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from perftrend.analysis.formula import format_key, row_id
+from perftrend.analysis.formula import Number, format_key, row_id
 from perftrend.analysis.query import parse
 from perftrend.bisect import command as bisect_command
 from perftrend.bisect.command import Bisection
@@ -39,7 +39,8 @@ _MOST_RELATED = 50
 _MOST_TRACES = 500
 _MOST_ENTRIES = 100
 _LONGEST_ADDRESS = 6000
-_SCALED = "scale_by_ave"
+_BY_AVERAGE = "scale_by_ave"
+_DIGITS = 6
 WIDTH, HEIGHT = 132, 26
 _MARGIN = 2
 _LEAST_SPAN = 1e-9
@@ -149,37 +150,53 @@ class ExploreLink:
     ids: tuple[str, ...]
     part: PlotPart | None
     testbed: str
-    point: tuple[int, str] | None
+    column: int | None
     since: int | None
 
     def by_shortcut(self, shortcut: str) -> str:
-        """Return the URL with a shortcut of the traces."""
-        scaled = f'@{_SCALED}(shortcut("{shortcut}"))'
-        return links.of_plot(
-            testbed=self.testbed, ids=[scaled], part=self.part, point=self.point, since=self.since
-        )
+        """Return the URL with a shortcut of the traces, each divided by its average.
+
+        A shortcut has one formula for all traces, so it cannot have the mean of each before the change.
+        """
+        scaled = f'@{_BY_AVERAGE}(shortcut("{shortcut}"))'
+        return self._plot([scaled], row_id(f"{_BY_AVERAGE}({self.ids[0]})"))
+
+    def by_ids(self, scaled: Sequence[str]) -> ExploreLink:
+        """Return the link with the URL of scaled traces, unless it is too long."""
+        url = self._plot(scaled, scaled[0]) if 0 < len(scaled) <= MOST_IDS else ""
+        return replace(self, url=url if len(url) <= _LONGEST_ADDRESS else "")
+
+    def _plot(self, ids: Sequence[str], selected: str) -> str:
+        point = None if self.column is None else (self.column, selected)
+        return links.of_plot(testbed=self.testbed, ids=ids, part=self.part, point=point, since=self.since)
 
 
 def explore_link(site: AppContext, item: Item, column: int | None = None) -> ExploreLink:
-    """Return the plot of exactly the traces of an item, each divided by its average, around the change.
+    """Return the plot of exactly the traces of an item around the change, scaled as on its page.
 
     :param column: whose point in the trace with the largest change is selected; None: that of the first
         changed commit, compared with the last good one.
     """
     by_hash = site.catalog.now().by_hash
-    shown = [each.trace for each in shown_findings(site.store.alerts.items.findings(item.identity))]
-    ids = tuple(format_key(by_hash[each].key) for each in dict.fromkeys(shown) if each in by_hash)
+    means: dict[str, float | None] = {}
+    for each in shown_findings(site.store.alerts.items.findings(item.identity)):
+        means.setdefault(each.trace, each.before if item.kind in CHANGES else None)
+    ids = {trace: format_key(by_hash[trace].key) for trace in means if trace in by_hash}
     columns = site.store.tiles.axis(item.testbed).columns
     window = window_of(columns, item.span, is_own=True)
     part = PlotPart.of(window.columns, len(columns)) if window else None
-    scaled = [row_id(f"{_SCALED}({each})") for each in ids[:MOST_IDS]]
     since = None
     if column is None and window and window.first_changed < len(columns):
         column, since = window.first_changed, window.last_good
-    point = (column, scaled[0]) if scaled and column is not None else None
-    url = links.of_plot(testbed=item.testbed, ids=scaled, part=part, point=point, since=since)
-    is_short = len(ids) <= MOST_IDS and len(url) <= _LONGEST_ADDRESS
-    return ExploreLink(url if is_short else "", ids, part, item.testbed, point, since)
+    scaled = [row_id(_scaled(identity, means[trace])) for trace, identity in ids.items()]
+    return ExploreLink("", tuple(ids.values()), part, item.testbed, column, since).by_ids(scaled)
+
+
+def _scaled(identity: str, mean: float | None) -> str:
+    """Return the name of a trace divided by its mean before the change, or by its average without one."""
+    if mean is None or mean <= 0:
+        return f"{_BY_AVERAGE}({identity})"
+    return f"scale_by_mean({identity}, {Number(float(f'{mean:.{_DIGITS}g}'))})"
 
 
 def _split_from(site: AppContext, item: Item) -> ItemView | None:

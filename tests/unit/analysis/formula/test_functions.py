@@ -41,6 +41,8 @@ EXAMPLES: list[tuple[str, list[list[float]], list[list[float]]]] = [
     ("scale_by_ave", [[1, 2, 3, _]], [[0.5, 1, 1.5, _]]),
     ("scale_by_ave", [[1, -1], [_, _], [0, 0]], [[_, _], [_, _], [_, _]]),
     ("scale_by_ave", [[HUGE, HUGE]], [[1, 1]]),
+    # By 4.
+    ("scale_by_mean", [[1, 2, _], [-4, 0, 8e307]], [[0.25, 0.5, _], [-1, 0, 2e307]]),
     ("iqrr", [[1, 2, 3, 4, 100]], [[1, 2, 3, 4, _]]),
     ("iqrr", [[-2, 1, 2, 3, 6]], [[_, 1, 2, 3, _]]),
     ("iqrr", [[-1.9, 1, 2, 3, 5.9]], [[-1.9, 1, 2, 3, 5.9]]),
@@ -102,7 +104,8 @@ def applied(name: str, rows: Sequence[Sequence[float]], points: int) -> Rows:
 
         shortcut = traces
 
-    return evaluate(f'{name}(filter(""))', Given(), points=points)
+    numbers = ", 4" * (FUNCTIONS[name].least_arguments - 1)
+    return evaluate(f'{name}(filter(""){numbers})', Given(), points=points)
 
 
 @pytest.mark.parametrize(("name", "rows", "expected"), EXAMPLES)
@@ -110,6 +113,12 @@ def test_example(name: str, rows: list[list[float]], expected: list[list[float]]
     result = applied(name, rows, len(rows[0]))
 
     np.testing.assert_allclose(result.matrix, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_division_by_a_given_mean_of_0_is_a_hole(evaluated: Any) -> None:
+    rows = evaluated('scale_by_mean(filter(""), 0)', [[1, 0, _]])
+
+    np.testing.assert_array_equal([[_, _, _]], rows.matrix)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -278,7 +279,9 @@ def test_explore_gets_exactly_the_traces_of_the_item(found: Nights, client: Test
     assert 200 == shown.status_code
     assert 2 == len(fields["id"])
     assert all(f"test={key(test)['test']}" in " ".join(fields["id"]) for test in "ab")
-    assert [True, True] == [line["id"].startswith("!scale_by_ave(") for line in shown.json()["lines"]]
+    lines = shown.json()["lines"]
+    assert [True, True] == [line["id"].startswith("!scale_by_mean(") for line in lines]
+    assert [1.0, 1.0] == pytest.approx([statistics.mean(line["values"][:20]) for line in lines], abs=1e-5)
     assert [-0.5, 29.5] == shown.json()["zoom"]["columns"]
 
 
