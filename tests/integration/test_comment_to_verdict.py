@@ -37,7 +37,7 @@ PERFTEST = (
     f"perftest-{TESTBED} 64bANDmrrAND1cANDethip4-ip4baseNOTacl20NOTacl60 -- --duration 0.1 --multiplicity 5"
 )
 ROUTER, SLOW_ROUTER = ({router._FILE: router._MAIN.format(rules=rules)} for rules in (0, 40))
-MEASURED = "the product's own command, duration unknown"
+MEASURED = "the product's own command, duration unknown until a first job has ended"
 TIME = r"about \d+ minutes?, at most \d+ minutes"
 PLENTY_S = 900
 

@@ -104,7 +104,13 @@ def open_service(given: argparse.Namespace, settings: Settings) -> Iterator[List
         )
         stack.callback(runner.close)
         processor = RequestProcessor(
-            client, store.requests, runner, grammar, settings.gerrit, partial(plan_request, settings), metrics
+            client,
+            store.requests,
+            runner,
+            grammar,
+            settings.gerrit,
+            partial(plan_request, settings, store.requests),
+            metrics,
         )
         poller = watch = None
         if client:

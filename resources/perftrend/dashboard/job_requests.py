@@ -219,7 +219,7 @@ def _offer(site: AppContext, wanted: WantedJob) -> JobOffer:
     extent = ""
     if trigger:
         try:
-            plan = plan_measurement(site.settings, trigger)
+            plan = plan_measurement(site.settings, site.store.requests, trigger)
             tests, extent = plan.names, str(plan)
         except PerftrendError as error:
             is_made_up = site.store.tiles.has_simulated(scope.testbed)

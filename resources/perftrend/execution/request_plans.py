@@ -10,25 +10,29 @@ from perftrend.execution import estimate, request_validation
 from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
 from perftrend.execution.selection import SUITES
 from perftrend.settings import Settings
-from perftrend.store.requests import Request
+from perftrend.store.requests import Request, Requests
 from perftrend.trigger import Refusal, Trigger
 
+_EARLIER_JOBS = 10
+"""Number of earlier jobs from whose durations that of a command is estimated."""
 
-def plan_request(settings: Settings, request: Request, trigger: Trigger) -> RequestPlan:
+
+def plan_request(settings: Settings, requests: Requests, request: Request, trigger: Trigger) -> RequestPlan:
     """Return the plan of a request whose commits have been checked.
 
     :raises InvalidRequestError: if the requested measurement is impossible.
     :raises ServiceError: if the repository cannot be fetched from.
     """
-    plan = plan_measurement(settings, trigger)
+    plan = plan_measurement(settings, requests, trigger)
     if trigger.old is not None and settings.project.profile is not None:
         _check_commits(settings, request, trigger)
     return plan
 
 
-def plan_measurement(settings: Settings, trigger: Trigger) -> RequestPlan:
+def plan_measurement(settings: Settings, requests: Requests, trigger: Trigger) -> RequestPlan:
     """Return what is measured, and how long that takes, without a look at the commits.
 
+    :param requests: earlier ones, whose jobs show how long a command takes.
     :raises InvalidRequestError: if the requested measurement is impossible.
     """
     settings = settings.model_copy(update={"testbed": trigger.testbed})
@@ -37,7 +41,8 @@ def plan_measurement(settings: Settings, trigger: Trigger) -> RequestPlan:
     if is_building and project.profile is not None:
         profile = builds.load(project.profile, project.profiles, project.parameters)
         if profile.measure is not None:
-            return request_validation.COMMAND_PLAN
+            earlier_s = requests.durations_s(trigger.job, trigger.testbed, newest=_EARLIER_JOBS)
+            return request_validation.plan_command(earlier_s)
     return request_validation.plan(trigger, settings.for_builds if is_building else settings, suites=SUITES)
 
 

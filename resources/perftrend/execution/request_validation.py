@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Protocol
 
 from perftrend import watchlist
@@ -91,8 +92,21 @@ class LimitExceeded:
     """Duration of a request that would be accepted now; 0 if none would."""
 
 
-COMMAND_PLAN = RequestPlan((), "the product's own command, duration unknown")
-"""The plan of a job whose tests are a command of the product's profile."""
+COMMAND_PLAN = RequestPlan((), "the product's own command, duration unknown until a first job has ended")
+"""The plan of a job whose tests are a command of the product's profile, without earlier jobs."""
+
+
+def plan_command(earlier_s: Sequence[float]) -> RequestPlan:
+    """Return the plan of a job whose tests are a command of the product's profile.
+
+    :param earlier_s: durations of earlier jobs of the same kind, building included: nothing else tells how
+        long a command takes.
+    """
+    if not earlier_s:
+        return COMMAND_PLAN
+    found = estimate.Duration(median(earlier_s), max(earlier_s))
+    jobs = "the last job" if len(earlier_s) == 1 else f"the last {len(earlier_s)} jobs"
+    return RequestPlan((), f"the product's own command, {found} (as {jobs} took)", found.usual_s)
 
 
 def overrides(trigger: Trigger, settings: Settings) -> dict[str, object]:

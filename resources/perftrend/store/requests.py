@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from perftrend.errors import StoreError
+from perftrend.errors import EXIT_PASS, EXIT_REGRESSION, StoreError
 from perftrend.store.connection import alone, read_transaction, write_transaction
 from perftrend.store.schema import marks, requests
 from perftrend.trigger import CANCEL, FORMER_JOBS
@@ -287,6 +287,20 @@ class Requests:
             return [
                 JobTime(account, author, float(took)) for account, author, took in connection.execute(query)
             ]
+
+    def durations_s(self, job: str, testbed: str, *, newest: int) -> list[float]:
+        """Return how long the newest jobs of a kind took on a testbed that ended with a result."""
+        # Jenkins reports no exit code.
+        has_result = requests.c.exit_code.in_((EXIT_PASS, EXIT_REGRESSION)) | requests.c.result.is_not(None)
+        query = sa.select(requests.c.duration_s).where(
+            requests.c.job == job,
+            requests.c.testbed == testbed,
+            requests.c.began.is_not(None),
+            requests.c.duration_s.is_not(None),
+            has_result,
+        )
+        with read_transaction(self._engine) as connection:
+            return list(connection.execute(query.order_by(requests.c.began.desc()).limit(newest)).scalars())
 
     def end_old(self, now: datetime) -> None:
         """Record that the jobs that were started in Jenkins two weeks before a moment have ended."""

@@ -70,6 +70,20 @@ def test_offer_says_what_is_measured_and_starts_nothing(
     assert [] == filled.store.requests.list_open()
 
 
+def test_offer_estimates_a_command_by_earlier_jobs(
+    editor: TestClient, token: str, item: int, filled: Filled
+) -> None:
+    start(editor, token, item=item)
+    (request,) = filled.store.requests.list_open()
+    filled.store.requests.change(
+        request, state=RequestState.ENDED, exit_code=0, began=request.asked, duration_s=840.0
+    )
+
+    offered = editor.get("/jobs/new", params={"item": item}, headers=JSON).json()
+
+    assert "the product's own command, about 14 minutes (as the last job took)" == offered["extent"]
+
+
 def test_viewer_is_offered_no_button(client: TestClient, editor: TestClient, item: int) -> None:
     pages = [each.get("/jobs/new", params={"item": item}, headers=HTML).text for each in (client, editor)]
     assert ["<button" in each and ">Start<" in each for each in pages] == [False, True]

@@ -188,8 +188,20 @@ def test_refusal_of_a_limit_without_room_shows_nothing() -> None:
     assert f'"{line}" starts nothing: nothing is left.' == str(found)
 
 
-def test_duration_of_a_products_own_command_is_not_known() -> None:
-    assert request_validation.COMMAND_PLAN.usual_s is None
+@pytest.mark.parametrize(
+    ("earlier_s", "usual_s", "extent"),
+    [
+        ([], None, "duration unknown until a first job has ended"),
+        ([240.0], 240.0, "about 4 minutes (as the last job took)"),
+        ([300.0, 240.0, 900.0], 300.0, "about 5 minutes, at most 15 minutes (as the last 3 jobs took)"),
+    ],
+)
+def test_duration_of_a_products_own_command_is_that_of_earlier_jobs(
+    earlier_s: list[float], usual_s: float | None, extent: str
+) -> None:
+    plan = request_validation.plan_command(earlier_s)
+
+    assert (usual_s, f"the product's own command, {extent}") == (plan.usual_s, str(plan))
 
 
 def test_guess_that_is_still_too_many_is_not_made() -> None:

@@ -51,6 +51,29 @@ def test_former_name_of_a_job_is_read_as_the_present_one(requests: Requests) -> 
     assert [replace(REQUEST, job="bisect")] == requests.in_states(RequestState.SEEN)
 
 
+def test_durations_are_those_of_the_newest_jobs_with_a_result(requests: Requests) -> None:
+    done = replace(REQUEST, state=RequestState.ENDED, exit_code=0, began=MOMENT, duration_s=60.0)
+    later = MOMENT + timedelta(hours=1)
+    requests.add(
+        [
+            done,
+            replace(done, key="k2", began=later, duration_s=120.0, exit_code=1),
+            replace(done, key="k3", began=later, duration_s=1.0, exit_code=4),
+            replace(
+                done, key="k4", began=later + timedelta(hours=1), exit_code=None, result={}, duration_s=90.0
+            ),
+            replace(done, key="k5", exit_code=None, duration_s=2.0),
+            replace(done, key="k6", duration_s=None),
+            replace(done, key="k7", job="bisect"),
+            replace(done, key="k8", testbed="3n-skx"),
+        ]
+    )
+
+    assert [90.0, 120.0, 60.0] == requests.durations_s("perftest", "2n-clx", newest=9)
+    assert [90.0, 120.0] == requests.durations_s("perftest", "2n-clx", newest=2)
+    assert [] == requests.durations_s("trending", "2n-clx", newest=2)
+
+
 def test_state_is_changed_by_who_comes_first_alone(requests: Requests) -> None:
     requests.add([REQUEST])
 
