@@ -74,13 +74,13 @@ class Metrics:
         )
 
         self.cacheable_responses = Counter(
-            "perftrend_dashboard_kept_answers",
+            "perftrend_dashboard_cacheable_responses",
             "Cacheable responses of pages: from the cache, or computed.",
             ["origin"],
             registry=self.registry,
         )
         self.cached_bytes = Gauge(
-            "perftrend_dashboard_kept_bytes", "Memory used by cached responses.", registry=self.registry
+            "perftrend_dashboard_cached_bytes", "Memory used by cached responses.", registry=self.registry
         )
 
     def count(self, method: str, route: str, status: int, duration_s: float) -> None:

@@ -243,7 +243,7 @@ def test_endless_addresses_take_bounded_memory(people: Callable[[str], TestClien
     for number in range(150):
         browser.get(f"/runs?x={number}{'y' * 5000}")
 
-    assert 100_000 < site.metrics.registry.get_sample_value("perftrend_dashboard_kept_bytes") <= ROOM
+    assert 100_000 < site.metrics.registry.get_sample_value("perftrend_dashboard_cached_bytes") <= ROOM
 
 
 def test_browser_that_has_the_page_is_sent_none(people: Callable[[str], TestClient]) -> None:
