@@ -29,6 +29,7 @@ from perftrend.errors import FormulaError, PerftrendError
 from perftrend.execution.job_record import JobResult
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_plans import plan_measurement
+from perftrend.measure import specification
 from perftrend.model import TraceKey
 from perftrend.report.texts import describe_outcomes
 from perftrend.store.alerts import CHANGES
@@ -222,12 +223,14 @@ def _offer(site: AppContext, wanted: WantedJob) -> JobOffer:
             plan = plan_measurement(site.settings, site.store.requests, trigger)
             tests, extent = plan.names, str(plan)
         except PerftrendError as error:
-            is_made_up = site.store.tiles.has_simulated(scope.testbed)
-            problem = _MADE_UP if is_made_up else str(error)
+            problem = str(error)
     if wanted.job == "trending" and scope.key and not bisect_command.tests_of(scope.key):
         problem = problem or "no suite measures this test; start a bisection or a comparison instead"
     if wanted.job != "trending" and not site.settings.project.profile:
         problem = problem or "project.profile is not set, so no commit can be built"
+    is_configured = scope.testbed in specification.names(site.settings.testbeds)
+    if not is_configured and site.store.tiles.has_simulated(scope.testbed):
+        problem = _MADE_UP
     return JobOffer(
         job=wanted.job,
         item=wanted.item,

@@ -84,6 +84,20 @@ def test_offer_estimates_a_command_by_earlier_jobs(
     assert "the product's own command, about 14 minutes (as the last job took)" == offered["extent"]
 
 
+def test_simulated_testbed_without_a_file_has_nothing_to_build(
+    client: TestClient, item: int, filled: Filled, site: AppContext
+) -> None:
+    run = filled.store.runs(BED, last=1)[0]
+    later = replace(run, build=99, started=run.started + timedelta(days=1), simulated=True)
+    filled.store.add(later, filled.store.results(run))
+    is_configured = client.get("/jobs/new", params={"item": item}, headers=JSON).json()["problem"]
+    (Path(site.settings.testbeds or "") / f"{BED}.yaml").unlink()
+
+    problem = client.get("/jobs/new", params={"item": item}, headers=JSON).json()["problem"]
+
+    assert ("", "its results are simulated, and no such testbed is configured") == (is_configured, problem)
+
+
 def test_viewer_is_offered_no_button(client: TestClient, editor: TestClient, item: int) -> None:
     pages = [each.get("/jobs/new", params={"item": item}, headers=HTML).text for each in (client, editor)]
     assert ["<button" in each and ">Start<" in each for each in pages] == [False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,8 @@ from perftrend.store.tiles import POINTS, Axis, TileColumn
 
 MOST_TRACES = 30_000
 """Maximum number of traces in one comparison."""
+_HASH = re.compile(r"[0-9a-f]{13,64}")
+_SHORT_HASH = 12
 _SOME = 20
 """Number of traces or tests without a partner that are listed."""
 
@@ -346,6 +349,7 @@ def _at(
 def _describe_time_point(at: str, rule: FallbackRule) -> str:
     if not at:
         return "latest"
+    at = at[:_SHORT_HASH] if _HASH.fullmatch(at) else at
     return f"nearest to {at}" if rule is FallbackRule.NEAREST else f"at {at} or {rule}"
 
 

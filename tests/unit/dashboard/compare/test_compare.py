@@ -124,6 +124,13 @@ def test_values_at_a_commit_are_those_of_that_commit(client: TestClient, filled:
     assert [BEFORE, AFTER] == [before["left"]["commit"], after["left"]["commit"]]
 
 
+def test_title_shortens_the_hash_of_a_commit(client: TestClient, filled: Filled) -> None:
+    text = client.get("/compare", params={**TWO_TESTBEDS, "at": BEFORE}).text
+
+    assert f"nearest to {BEFORE[:12]}" in text
+    assert f"nearest to {BEFORE}" not in text
+
+
 @pytest.mark.parametrize(
     ("rule", "number", "distance"), [("before", 20, -1), ("after", 21, 1), ("nearest", 20, -1)]
 )
