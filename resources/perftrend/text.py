@@ -103,6 +103,13 @@ def share(ratio: float) -> str:
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"  # noqa: PLR2004 - two digits
 
 
+def format_probability(probability: float) -> str:
+    """Return a probability in per cent, never as certainty."""
+    if probability > 0.9995:  # noqa: PLR2004 - would be rounded to 1
+        return "over 99.9 %"
+    return "under 0.1 %" if probability < 0.0005 else f"{100 * probability:.1f} %"  # noqa: PLR2004 - to 0
+
+
 def span(ratios: Iterable[float]) -> str:
     """Return the range of some ratios, without their signs: ``3.1 to 5.2 %``; empty for none."""
     sizes = sorted(abs(ratio) for ratio in ratios if math.isfinite(ratio))

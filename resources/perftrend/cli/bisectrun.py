@@ -21,9 +21,8 @@ from perftrend.clients.git.checkout import Underway, underway
 from perftrend.execution import scope
 from perftrend.execution.checkout import in_checkout
 from perftrend.report.bisect import show_step
-from perftrend.report.bisect.texts import probable
 from perftrend.settings import Settings
-from perftrend.text import HASH, line, span
+from perftrend.text import HASH, format_probability, line, span
 
 SKIP = 125
 """The exit code for a commit that cannot be tested; git bisect run skips it."""
@@ -151,7 +150,7 @@ def bisectrun(settings: Settings, checkout: Underway) -> int:
 def _describe(judged: SideVerdict) -> str:
     text = _WORDS[judged.side]
     if not math.isnan(judged.confidence):
-        text += f", with a probability of {probable(judged.confidence)}"
+        text += f", with a probability of {format_probability(judged.confidence)}"
     if judged.reason:
         text += f": {line(judged.reason)}"
     visible = span(judged.smallest_visible.values())

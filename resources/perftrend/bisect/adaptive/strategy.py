@@ -37,6 +37,7 @@ from perftrend.bisect.adaptive.effects import (
 )
 from perftrend.bisect.adaptive.posterior import Belief, TestData, test_data
 from perftrend.bisect.state import BisectOutcome, BisectState, Culprit, MeasureStep, OutcomeKind, Suspicion
+from perftrend.text import format_probability
 
 FIRST_PAIRS, MOST_PAIRS = 1, 20
 """Measurements of old and new each, before commits between are measured, and before the search gives up."""
@@ -57,7 +58,6 @@ SUSPECTED = 0.9
 _USUAL_BITS = 0.7
 """Usual information of a measurement, in bits, if the change is clearly visible."""
 _SHOWN = 0.01
-_NEARLY_CERTAIN = 0.999
 _UNSURE = (ConfirmationStatus.OPEN, ConfirmationStatus.UNDER_WAY)
 
 
@@ -173,7 +173,7 @@ class Adaptive:
             return self._culprit_outcome(beliefs, tried, "the maximum number of changes was found")
         another = further_change_probability(beliefs)
         if another <= (MISSED if len(state.measured) < 2 * MOST_PAIRS else MISSED_LATE):
-            reason = f"another change that matters has a probability of {another:.2g}"
+            reason = f"another change that matters has a probability of {format_probability(another)}"
             return self._culprit_outcome(beliefs, tried, reason)
         return None
 
@@ -182,7 +182,7 @@ class Adaptive:
         between = set(belief.suspects.measured) - {state.range.old, state.history.new}
         doubtful = belief.none > (HOPELESS if between else LEAVE)
         if not belief.found and doubtful and _pairs_of_ends(state) < MOST_PAIRS:
-            reason = f"that nothing changed has a probability of {_probable(belief)}"
+            reason = f"that nothing changed has a probability of {format_probability(_none(belief))}"
             return MeasureStep(
                 _next_end(state), reason, _suspicions(belief), remaining=_estimate_remaining(belief)
             )
@@ -201,7 +201,8 @@ class Adaptive:
         return None
 
     def _no_difference_outcome(self, belief: Belief) -> BisectOutcome:
-        reason = f"no difference was shown; the probability that there is none is {_probable(belief)}"
+        none = format_probability(_none(belief))
+        reason = f"no difference was shown; the probability that there is none is {none}"
         return BisectOutcome(
             OutcomeKind.NO_DIFFERENCE,
             reason,
@@ -349,12 +350,6 @@ def _suspicions(belief: Belief, *, confirmed: bool = False) -> tuple[Suspicion, 
 def _none(belief: Belief) -> float:
     """Return the probability that nothing changed: a refuted suspicion is improbable, but not impossible."""
     return min(belief.none, 1 - REFUTED) if belief.cleared else belief.none
-
-
-def _probable(belief: Belief) -> str:
-    """Return this probability as text, never as certainty."""
-    probability = _none(belief)
-    return f"{probability:.3g}" if probability < _NEARLY_CERTAIN else f"over {_NEARLY_CERTAIN:g}"
 
 
 def _size(culprit: Culprit) -> float:

@@ -21,7 +21,7 @@ from perftrend.report.bisect import texts
 from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.texts import Cells, attempted_commits, effects, measurements
 from perftrend.report.csit_console import groups, values
-from perftrend.text import HASH, align, excerpt, fit_table, format_count, line, value
+from perftrend.text import HASH, align, excerpt, fit_table, format_count, format_probability, line, value
 
 ROOM = 11_000
 """Maximum number of characters of all tables; the message has to fit into Gerrit's limit of 16 Ki."""
@@ -161,7 +161,7 @@ def _format_suspects(measure_step: MeasureStep) -> str:
     )
     parts = (
         f"{each.commits[0][:HASH]}{f' to {each.commits[-1][:HASH]}' if len(each.commits) > 1 else ''} "
-        f"({texts.probable(each.probability)})"
+        f"({format_probability(each.probability)})"
         for each in suspects[:_SUSPECTS]
     )
     belief = ", ".join(parts)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.model import Better, Direction
 from perftrend.report.bisect.contents import BisectReport
-from perftrend.text import HASH, format_count, line, percent, relative_change, span, value
+from perftrend.text import HASH, format_count, format_probability, line, percent, relative_change, span, value
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
@@ -50,8 +50,8 @@ def author(report: BisectReport, name: str) -> str:
 def suspicion(report: BisectReport, suspected: Suspicion) -> str:
     """Return the probability that a change is among some commits, as text."""
     if not suspected.commits:
-        return f"{probable(suspected.probability)}: nothing changed"
-    return f"{probable(suspected.probability)}: {among(report, suspected.commits)}"
+        return f"{format_probability(suspected.probability)}: nothing changed"
+    return f"{format_probability(suspected.probability)}: {among(report, suspected.commits)}"
 
 
 def among(report: BisectReport, commits: Sequence[str]) -> str:
@@ -59,13 +59,6 @@ def among(report: BisectReport, commits: Sequence[str]) -> str:
     if len(commits) == 1:
         return commit(report, commits[0])
     return f"{len(commits)} commits, {commits[0][:HASH]} to {commits[-1][:HASH]}"
-
-
-def probable(probability: float) -> str:
-    """Return a probability in per cent, never as certainty."""
-    if probability > 0.9995:  # noqa: PLR2004 - would be rounded to 1
-        return "over 99.9 %"
-    return "under 0.1 %" if probability < 0.0005 else f"{100 * probability:.1f} %"  # noqa: PLR2004 - to 0
 
 
 def effect(report: BisectReport, test: str, moved: Effect) -> tuple[str, str, str, str]:
@@ -144,7 +137,7 @@ def _describe_culprit(report: BisectReport, culprit: Culprit) -> str:
 
 def _sure(culprit: Culprit) -> str:
     known = not math.isnan(culprit.confidence)
-    return f", with a probability of {probable(culprit.confidence)}" if known else ""
+    return f", with a probability of {format_probability(culprit.confidence)}" if known else ""
 
 
 def _done(report: BisectReport, culprit: Culprit) -> str:
@@ -177,7 +170,7 @@ def _describe_undecided(report: BisectReport) -> str:
     suspected = [each for each in report.outcome.belief if each.commits]
     if suspected:
         most = max(suspected, key=lambda each: each.probability)
-        text += f"; most likely, with {probable(most.probability)}: {among(report, most.commits)}"
+        text += f"; most likely, with {format_probability(most.probability)}: {among(report, most.commits)}"
     left = report.outcome.remaining
     if left is not None:
         text += f"; about {format_count(left, 'more measurement')} might decide it"

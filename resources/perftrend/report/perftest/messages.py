@@ -18,7 +18,7 @@ from perftrend.perftest import PatchFinding, PatchTestVerdict
 from perftrend.report import csit_console
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.texts import PatchTestRow, PerftestReport
-from perftrend.text import excerpt, fit_table, format_count, line
+from perftrend.text import excerpt, fit_table, format_count, format_probability, line
 
 ROOM = 10_000
 """Maximum number of characters of the table; the rest of Gerrit's limit of 16 Ki is for the other parts."""
@@ -125,7 +125,7 @@ def _test(index: int, test: PatchTestVerdict) -> Iterator[str]:
         yield (
             f"  perftrend: {_format_verdict(row)}, {row.difference} against the parent, "
             f"in the interval {row.interval}; "
-            f"worse with a probability of {test.comparison.probability_worse:.3g}, "
+            f"worse with a probability of {format_probability(test.comparison.probability_worse)}, "
             f"p-value {test.comparison.evidence.p_value:.2g}"
         )
     else:

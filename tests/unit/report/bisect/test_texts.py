@@ -8,6 +8,7 @@ import pytest
 
 from perftrend.bisect import BisectOutcome, Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.report.bisect import sentence, texts
+from perftrend.text import format_probability
 from tests.unit.report.bisect.reports import (
     KINDS,
     SLOWER,
@@ -145,7 +146,7 @@ def test_undecided_without_suspects_says_why() -> None:
     ],
 )
 def test_probability_is_never_told_as_certainty(probability: float, told: str) -> None:
-    assert told == texts.probable(probability)
+    assert told == format_probability(probability)
 
 
 def test_one_visible_difference_needs_no_span() -> None:
