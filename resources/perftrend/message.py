@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from perftrend import cycles
+from perftrend import measurement
 from perftrend.errors import ArchiveError
 from perftrend.measurement import (
     CriticalLoad,
@@ -248,7 +248,7 @@ def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
 
 
 def _cycles(of_parts: Mapping[str, float]) -> Iterator[str]:
-    if parts := cycles.plausible(of_parts):
+    if parts := measurement.plausible(of_parts):
         yield f"Cycles per packet: {', '.join(f'{name} {value:.4g}' for name, value in parts.items())}"
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend import cycles
+from perftrend import measurement
 
 Samples: TypeAlias = NDArray[np.float64]
 """Values of a trace in the order of time, shape (n,), NaN where a run has none."""
@@ -73,7 +73,7 @@ class TraceKey:
 
         Which nodes a device has, and therefore whose cycles it counts, is only known after each run.
         """
-        return any(name == "metric" and cycles.is_metric(value) for name, value in self.parameters)
+        return any(name == "metric" and measurement.is_metric(value) for name, value in self.parameters)
 
     @property
     def json(self) -> str:

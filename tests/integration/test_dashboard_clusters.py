@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from perftrend.dashboard import AppContext
+from perftrend.dashboard.clusters.clustering import ClusteringWorker
 from perftrend.dashboard.clusters.models import ClusterOptions
-from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.clusterings import ClusteringState

@@ -353,12 +353,12 @@ OF_GERRIT = (
     "GERRIT_PATCHSET_NUMBER", "GERRIT_PATCHSET_REVISION", "GERRIT_EVENT_HASH",
 )  # fmt: skip
 LOSES_THE_ANSWER = """
-from perftrend.listener import jenkins_runner
-start = jenkins_runner.Jenkins.start
+from perftrend.listener import runner
+start = runner.Jenkins.start
 def lost(*arguments):
     start(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
-jenkins_runner.Jenkins.start = lost
+runner.Jenkins.start = lost
 """
 
 

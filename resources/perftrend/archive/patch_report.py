@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from perftrend.errors import ArchiveError
 from perftrend.model import Better, Trials
-from perftrend.store.patch_tests import PatchTest, PatchTrace
+from perftrend.store.verdicts import PatchTest, PatchTrace
 
 FORMAT = "perftrend-perftest-1"
 PLACE = Path("report") / "perftest.json"

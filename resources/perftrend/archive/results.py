@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from perftrend import cycles, message
+from perftrend import message
 from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.measurement import LATENCY_LOADS, Measurement
+from perftrend.measurement import LATENCY_LOADS, Measurement, metric_of, plausible
 from perftrend.model import NOT_SUPPORTED, Better, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
@@ -196,8 +196,8 @@ def _of_cycles(measurement: Measurement) -> dict[str, MetricValue]:
     if measurement.invalid:
         return {}
     return {
-        cycles.metric_of(part): MetricValue((value,), "", "cycles", Better.LOWER)
-        for part, value in cycles.plausible(measurement.cycles_per_packet).items()
+        metric_of(part): MetricValue((value,), "", "cycles", Better.LOWER)
+        for part, value in plausible(measurement.cycles_per_packet).items()
     }
 
 

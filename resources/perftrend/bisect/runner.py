@@ -30,8 +30,7 @@ from perftrend.bisect import (
     OutcomeKind,
     Strategy,
 )
-from perftrend.bisect.records import Journal
-from perftrend.bisect.session import state_of
+from perftrend.bisect.session import Journal, state_of
 from perftrend.builds import BackgroundBuilds, Builds
 from perftrend.errors import BuildError, UsageError
 from perftrend.execution import build_measurement, scope

@@ -18,10 +18,9 @@ from perftrend.builds import example
 from perftrend.cli import options
 from perftrend.clients.git import Repository
 from perftrend.errors import BuildError, UsageError
-from perftrend.execution import job_record, request_validation, revisions, scope
-from perftrend.execution.checkout import of_working_directory
-from perftrend.execution.job_request import JobRequest, read_request
-from perftrend.execution.revisions import ReviewedPatch
+from perftrend.execution import request_validation, revisions, scope
+from perftrend.execution.job_request import JobRequest, read_request, record_progress, record_result
+from perftrend.execution.revisions import ReviewedPatch, of_working_directory
 from perftrend.measure import specification
 from perftrend.model import BuildMeasurement
 from perftrend.report import gerrit_post
@@ -163,7 +162,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
     def show(event: MeasureStep | BuildMeasurement | BuildError, number: int) -> None:
         show_step(event, number)
         if isinstance(event, MeasureStep):
-            job_record.record_progress(job_request, settings, step(event, number))
+            record_progress(job_request, settings, step(event, number))
 
     with (
         gerrit_post.failure_posted(
@@ -200,7 +199,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
                 raise
             bisect_report = reporter.report(outcome)
             code = reporter.publish(bisect_report)
-            job_record.record_result(job_request, settings, result_of(bisect_report))
+            record_result(job_request, settings, result_of(bisect_report))
             if code == errors.EXIT_PASS and outcome.kind is not OutcomeKind.UNDECIDED:
                 # Otherwise, the same command posts the report again, or resumes an undecided search.
                 plan.close()

@@ -19,7 +19,7 @@ from perftrend.cli import options
 from perftrend.clients.git import Repository
 from perftrend.clients.git.checkout import Underway, underway
 from perftrend.execution import scope
-from perftrend.execution.checkout import in_checkout
+from perftrend.execution.revisions import in_checkout
 from perftrend.report.bisect import show_step
 from perftrend.settings import Settings
 from perftrend.text import HASH, format_probability, line, span

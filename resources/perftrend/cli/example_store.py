@@ -32,7 +32,7 @@ from perftrend.model import Better, Result, Run, Samples, Status, TraceKey, Verd
 from perftrend.report.run_judgement import criteria_of
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
-from perftrend.store.run_verdicts import RunVerdict
+from perftrend.store.verdicts import RunVerdict
 
 DAYS = 365
 JUDGED_RUNS = 14

@@ -20,12 +20,10 @@ from perftrend.execution import permissions
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_plans import plan_request
 from perftrend.listener import health
-from perftrend.listener.comment_poller import CommentPoller
-from perftrend.listener.event_stream import EventReceiver, Wakes
+from perftrend.listener.comment_sources import CommentPoller, EventReceiver, Wakes
 from perftrend.listener.health import Metrics
-from perftrend.listener.jenkins_runner import JenkinsRunner
 from perftrend.listener.request_processor import RequestProcessor
-from perftrend.listener.runner import LocalRunner, Runner
+from perftrend.listener.runner import JenkinsRunner, LocalRunner, Runner
 from perftrend.listener.service import ListenerService
 from perftrend.measure import lock
 from perftrend.settings import FILE_VARIABLE, Settings

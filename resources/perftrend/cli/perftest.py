@@ -12,12 +12,10 @@ from perftrend import COMMAND, console, errors
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
-from perftrend.execution import admission, build_measurement, job_record, revisions, scope
+from perftrend.execution import admission, build_measurement, revisions, scope
 from perftrend.execution.build_measurement import read_deviations
-from perftrend.execution.checkout import of_working_directory
-from perftrend.execution.job_record import JobResult
-from perftrend.execution.job_request import JobRequest, read_request
-from perftrend.execution.revisions import ReviewedPatch, Revisions
+from perftrend.execution.job_request import JobRequest, JobResult, read_request, record_result
+from perftrend.execution.revisions import ReviewedPatch, Revisions, of_working_directory
 from perftrend.execution.scope import JobScope
 from perftrend.perftest import BuildSide, PatchVerdict, Round, runner
 from perftrend.perftest.runner import PatchComparison, PerftestPlan, find_earlier_build
@@ -146,7 +144,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
         settings, reviewed, job=job, text=report.message(perftest_report), vote=verdict.vote
     )
     result = JobResult(report.sentence(perftest_report), link=gerrit_post.link())
-    job_record.record_result(job_request, settings, result)
+    record_result(job_request, settings, result)
     print(f"report: {report.write(settings.report, perftest_report)}", flush=True)
     console.print_verdict(report.sentence(perftest_report))
     return verdict.exit_code(unstable=settings.analysis.regression == "unstable") or code or stored

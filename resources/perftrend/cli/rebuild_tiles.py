@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perftrend.cli import options
-from perftrend.progress import ProgressLine
+from perftrend.console import ProgressLine
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.text import format_count

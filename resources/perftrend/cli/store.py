@@ -20,9 +20,9 @@ from perftrend.settings import Settings
 from perftrend.store import Store, maintenance
 from perftrend.store.connection import redact_password
 from perftrend.store.invalidations import subject_of
-from perftrend.store.patch_tests import PatchTest
 from perftrend.store.requests import RequestState
 from perftrend.store.retention import RetentionKind
+from perftrend.store.verdicts import PatchTest
 from perftrend.text import format_count
 
 ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "rename", "prune")

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeAlias
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 import requests
@@ -33,7 +34,11 @@ from requests.utils import get_auth_from_url, requote_uri
 from typing_extensions import override
 
 from perftrend import __version__
-from perftrend.clients.hosts import is_public
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 
 MAXIMUM_HEAD = 256 * 1024
 """Bytes of all heads of one response, including interim (1xx) responses."""
@@ -59,6 +64,42 @@ _HARMLESS = {
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int | None]
+
+
+def is_here(host: str) -> bool:
+    """Return whether a host is this machine: ``localhost`` or a loopback address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_public(host: str) -> bool:
+    """Return whether all addresses of a host are public: neither this machine's nor of a private network.
+
+    False if the host does not resolve.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    addresses = {str(address[0]).partition("%")[0] for *_, address in found}
+    return bool(addresses) and all(may_reach(ipaddress.ip_address(each), ()) for each in addresses)
+
+
+def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
+    """Return whether an address is public, or in one of the networks."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return may_reach(inner, allowed)
+    if any(address in network for network in allowed if network.version == address.version):
+        return True
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
 class SlowServerError(TimeoutError):

@@ -31,7 +31,7 @@ import tenacity
 from pydantic import SecretStr
 from typing_extensions import override
 
-from perftrend.clients.hosts import is_here
+from perftrend.clients.http_session import is_here
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import MailSettings
 

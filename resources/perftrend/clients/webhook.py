@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from perftrend.clients.hosts import Address, Network, is_here, may_reach
+from perftrend.clients.http_session import Address, Network, is_here, may_reach
 from perftrend.errors import ServiceError, SettingsError, UsageError
 
 LONGEST_URL = 2000

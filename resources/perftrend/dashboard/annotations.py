@@ -21,9 +21,9 @@ from perftrend.dashboard.links import EXPLORE, of_commit
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import nearest
+from perftrend.store.access import ALL_TESTBEDS
 from perftrend.store.activity import EditResult
 from perftrend.store.annotations import Annotation, subject_of, validate_commit
-from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.tiles import TileColumn
 
 _SHOWN = 50

@@ -1,4 +1,11 @@
-"""The OpenAPI document, prepared for a page: endpoints by page, with parameters, bodies, roles and errors."""
+"""``/help``: a short help for each page, ``/api``: the OpenAPI document as a page, and that document.
+
+FastAPI's ``/openapi.json`` is completed: error responses and anonymous access of each operation follow from
+its role, parameters, body and path. Endpoints declare other responses themselves, such as 409 for an edit
+that conflicts with another user's edit. The page lists endpoints with parameters, bodies, roles and errors.
+
+The documentation is not part of the package, so the dashboard has the part of it that its users need most.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +13,43 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from perftrend.dashboard import openapi
+from perftrend.dashboard.auth import Role, Viewer
+from perftrend.dashboard.pages import HELP_TOPICS, page
+
+ABOUT = """\
+Every page is also available as JSON under the same URL: send the header `Accept: application/json`, or add
+`format=json` to the address. Otherwise the response is HTML. Values that are not numbers are null. Times are
+in UTC.
+
+An error is `{"error": "…"}` in one line. A request for a host name that the dashboard does not serve is
+answered with status 421. Errors of requests that reach no page are lines of text: always for a request that
+is not valid HTTP; for a body that is too long, too many requests and an unknown host name, unless the Accept
+header has `application/json`.
+
+A job authenticates by an API token. Without one it is a viewer if `dashboard.public` is on, or if users
+cannot sign in.
+"""
+
+_FREE = ("/healthz", "/livez")
+_ERRORS = {
+    "400": "The request cannot be fulfilled, for example because a query has an error.",
+    "401": "Authentication is required, or the API token is invalid; the message describes what to do.",
+    "403": "The user may not do this, or the form is from another site.",
+    "404": "It does not exist, or no longer exists.",
+    "413": "The body is too long.",
+    "415": "The body is neither a form nor JSON.",
+    "422": "A parameter or a field is missing, or cannot be read; the answer names it.",
+    "429": "Too many requests; Retry-After contains the number of seconds to wait.",
+    "503": "The database cannot be reached or is too slow; try again later.",
+}
+_JSON = "application/json"
+_TEXT_TOO = ("4XX", "400", "413", "429")
+"""Statuses of responses that middleware may send as text before a request is routed."""
+
+_FAULT = {"$ref": "#/components/schemas/Fault"}
 
 _FORM = "application/x-www-form-urlencoded"
 _SCHEMAS = "#/components/schemas/"
@@ -28,6 +69,55 @@ _LIMITS = {
     "maxLength": "at most {} characters",
     "pattern": "in the form {}",
 }
+
+router = APIRouter()
+
+
+def complete(document: dict[str, Any], *, is_public: bool) -> None:
+    """Complete an OpenAPI document, in place.
+
+    :param is_public: whether users may read without authentication.
+    """
+    document["info"]["description"] = ABOUT
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            responses, role = operation["responses"], role_of(operation)
+            for status in _statuses(method, path, operation):
+                response = {"description": _ERRORS[status], "content": {_JSON: {"schema": _FAULT}}}
+                responses.setdefault(status, response)
+            if role is not None:
+                for each in responses.values():
+                    if _JSON in each.get("content", {}):
+                        each["content"].setdefault("text/html", {})
+            for status in _TEXT_TOO:
+                if status in responses:
+                    responses[status]["content"].setdefault("text/plain", {})
+            if is_public and role is Role.VIEWER:
+                # The empty requirement means that authentication is optional.
+                operation["security"].append({})
+
+
+def role_of(operation: Mapping[str, Any]) -> Role | None:
+    """Return the role that an operation requires; None: it requires none."""
+    titles = (title for each in operation.get("security", ()) for scopes in each.values() for title in scopes)
+    return max(map(Role.of, titles), default=None)
+
+
+def _statuses(method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
+    """Yield the error statuses that an operation can return."""
+    role, has_body = role_of(operation), "requestBody" in operation
+    if path not in _FREE:
+        yield "429"
+    if role is not None:
+        yield from ("401", "503")
+    if role is not None and (method != "get" or role > Role.VIEWER):
+        yield "403"
+    if has_body or operation.get("parameters"):
+        yield from ("400", "422")
+    if has_body:
+        yield from ("413", "415")
+    if "{" in path:
+        yield "404"
 
 
 class ApiValue(BaseModel):
@@ -116,7 +206,7 @@ def read(document: Mapping[str, Any]) -> ApiReference:
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> ApiOperation:
-    role = openapi.role_of(operation)
+    role = role_of(operation)
     body = operation.get("requestBody", {}).get("content", {}).get(_FORM, {}).get("schema", {})
     parameters = [_parameter(each) for each in operation.get("parameters", ())]
     return ApiOperation(
@@ -194,3 +284,22 @@ def _named(part: object) -> Iterator[str]:
     elif isinstance(part, list):
         for each in part:
             yield from _named(each)
+
+
+class HelpTopics(BaseModel):
+    """The topics of the help."""
+
+    topics: list[str]
+
+
+@router.get("/help", response_model=HelpTopics)
+def show_help(request: Request, _: Viewer) -> Response:
+    """Return the help of all pages."""
+    return page(request, "help.html", HelpTopics(topics=list(HELP_TOPICS)), title="Help")
+
+
+@router.get("/api", response_model=ApiReference)
+def show_api(request: Request, _: Viewer) -> Response:
+    """Return all endpoints with their parameters, bodies, roles and errors; see also ``/openapi.json``."""
+    document: dict[str, Any] = request.app.openapi()
+    return page(request, "api.html", read(document), title="API")

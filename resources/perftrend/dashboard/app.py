@@ -18,10 +18,9 @@ import perftrend
 from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import (
+    api_reference,
     health,
-    help_pages,
     job_requests,
-    openapi,
     overview,
     queue,
     runs,
@@ -34,17 +33,15 @@ from perftrend.dashboard.auth import Authenticator, session_routes
 from perftrend.dashboard.auth import routes as users
 from perftrend.dashboard.background import Work, tile_worker
 from perftrend.dashboard.clusters import routes as clusters
-from perftrend.dashboard.clusters.worker import ClusteringWorker
+from perftrend.dashboard.clusters.clustering import ClusteringWorker
 from perftrend.dashboard.compare import routes as compare
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.error_pages import FAULTS, handle_errors
 from perftrend.dashboard.explore import routes as explore
-from perftrend.dashboard.explore import shortcuts
 from perftrend.dashboard.ingestion import routes as ingestions
 from perftrend.dashboard.ingestion.worker import folder_watcher, ingestion_worker
 from perftrend.dashboard.middleware.access_log import AccessLog, HeadRequests
-from perftrend.dashboard.middleware.clients import Clients
-from perftrend.dashboard.middleware.rate_limit import BodyLimit, Buckets, RateLimit
+from perftrend.dashboard.middleware.rate_limit import BodyLimit, Buckets, Clients, RateLimit
 from perftrend.dashboard.middleware.security import SecurityHeaders, TrustedHosts, allowed_hosts
 from perftrend.dashboard.pages import NAVIGATION, environment
 from perftrend.dashboard.response_cache.cache import ResponseCache
@@ -59,7 +56,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     overview.router,
     explore.router,
-    shortcuts.router,
     triage.router,
     alert_routes.router,
     clusters.router,
@@ -72,7 +68,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     search.router,
     saved_views.router,
     ingestions.router,
-    help_pages.router,
+    api_reference.router,
     users.router,
     session_routes.router,
 )
@@ -168,7 +164,7 @@ class _Dashboard(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             authenticator: Authenticator = self.state.authenticator
-            openapi.complete(super().openapi(), is_public=authenticator.is_public)
+            api_reference.complete(super().openapi(), is_public=authenticator.is_public)
         return super().openapi()
 
     @override

@@ -26,8 +26,7 @@ from perftrend.dashboard.auth import TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.errors import FormulaError, PerftrendError
-from perftrend.execution.job_record import JobResult
-from perftrend.execution.job_request import Grammar
+from perftrend.execution.job_request import Grammar, JobResult
 from perftrend.execution.request_plans import plan_measurement
 from perftrend.measure import specification
 from perftrend.model import TraceKey

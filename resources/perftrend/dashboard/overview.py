@@ -27,7 +27,7 @@ from perftrend.dashboard.runs import RunEntry, run_entries
 from perftrend.dashboard.triage.models import ItemView
 from perftrend.dashboard.triage.views import item_views, name_of_trace, sparklines
 from perftrend.store.alerts import CHANGES, OPEN, Item, ItemSelection
-from perftrend.store.run_verdicts import JudgedRun
+from perftrend.store.verdicts import JudgedRun
 from perftrend.text import format_count
 
 router = APIRouter()

@@ -19,7 +19,7 @@ from perftrend.dashboard.response_cache import cacheable
 from perftrend.model import Outcome, Run, revision_of
 from perftrend.report.texts import WORST_FIRST, describe_outcomes
 from perftrend.store.invalidations import Invalidation, validate_reason
-from perftrend.store.run_verdicts import JudgedRun, RunVerdict
+from perftrend.store.verdicts import JudgedRun, RunVerdict
 
 router = APIRouter()
 

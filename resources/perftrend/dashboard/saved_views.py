@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from starlette.responses import RedirectResponse
 
 from perftrend.dashboard.auth import Role, TestbedEditor, Viewer
-from perftrend.dashboard.compare.query import Question
+from perftrend.dashboard.compare.models import Question
 from perftrend.dashboard.context import Context
 from perftrend.dashboard.explore.state import read
 from perftrend.dashboard.form_errors import DuplicateError
@@ -21,7 +21,7 @@ from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.models import LARGEST_NUMBER, ItemFilter
 from perftrend.errors import UsageError
-from perftrend.store.views import LONGEST_NAME, SavedView
+from perftrend.store.shortcuts import LONGEST_NAME, SavedView
 
 router = APIRouter()
 

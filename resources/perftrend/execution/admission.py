@@ -6,31 +6,169 @@ job looks for the review on this patch set that requests it. If there are severa
 
 A request that the listener has started is in the store already, and is not decided again. Any other is
 entered there, so that the limits apply to the requests of all jobs together.
+
+Limits say how much of the testbeds may be requested: by a request, a person, on a change, and in a queue.
+Costs are the estimated usual durations of :mod:`perftrend.execution.estimate`, and for a job that has ended,
+the time that it took. A job that was cancelled before it began costs nothing. Limits by person and by change
+apply to 24 hours, on all testbeds. The queue of a testbed is what is estimated to be left of the jobs that
+were requested there.
+
+There is also a limit on the number of jobs that a person starts in 24 hours, and one of the same value on
+the answered requests that start nothing. The reply to the first request beyond it on a change contains the
+time when the next one is possible. Further ones are ignored while that reply is less than 24 hours old.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from perftrend import console
 from perftrend.clients.gerrit import Account, Gerrit, connect
 from perftrend.errors import StoreError, UsageError
-from perftrend.execution import comment_reviews, permissions, request_limits, request_validation
-from perftrend.execution.comment_reviews import CommentReview
+from perftrend.execution import permissions, request_validation
+from perftrend.execution.estimate import format_duration
 from perftrend.execution.job_request import Grammar, JobRequest
-from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
-from perftrend.settings import Settings
+from perftrend.execution.permissions import CommentReview
+from perftrend.execution.request_validation import InvalidRequestError, LimitExceeded, RequestPlan
+from perftrend.settings import GerritSettings, Settings
 from perftrend.store import Store
-from perftrend.store.requests import JOBS, Request, Requests, RequestState
-from perftrend.text import plain
+from perftrend.store.requests import IN_JENKINS, JOBS, LOCAL, Request, Requests, RequestState
+from perftrend.text import format_count, plain
 from perftrend.trigger import Refusal, Trigger
+
+_DAY = timedelta(days=1)
+_HOUR_S = 3600
+_STARTING_NOTHING = (RequestState.REFUSED, RequestState.DRY_RUN, RequestState.FAILED, RequestState.DONE)
 
 _NO_LOGIN = Account(None)
 _CANCELLED = (RequestState.CANCELLING, RequestState.CANCELLED)
+
+
+def beyond_count(of_person: Iterable[Request], *, most: int, starts: bool, now: datetime) -> str:
+    """Return a message if a person has reached the limit on the number of requests; empty if not.
+
+    :param of_person: requests of the same person; those of the last 24 hours count.
+    :param most: maximum number of requests.
+    :param starts: whether the new request would start a job.
+    """
+    states = JOBS if starts else _STARTING_NOTHING
+    since = day_before(now)
+    moments = sorted(
+        each.decided for each in of_person if each.state in states and each.decided and each.decided >= since
+    )
+    if len(moments) < most:
+        return ""
+    what = (
+        f"{format_count(most, 'job')} of yours started in the last 24 hours"
+        if starts
+        else f"{format_count(most, 'request')} of yours started nothing in the last 24 hours"
+    )
+    return f"{what}, which is the maximum; the next is possible at {_format(moments[-most] + _DAY)}"
+
+
+def was_notified(of_person: Iterable[Request], change: int) -> bool:
+    """Return whether the person has been notified of this limit on the change."""
+    return any(each.state is RequestState.LIMITED and each.change == change for each in of_person)
+
+
+def exceeded(
+    request: Request, others: Sequence[Request], limits: GerritSettings, now: datetime
+) -> LimitExceeded | None:
+    """Return the limit that a request exceeds, or None.
+
+    :param others: requests since :func:`horizon` of the same person, on the same change or testbed, and all
+        that are not finished on that testbed.
+    """
+    estimated_s = request.estimated_s or 0.0
+    jobs = [each for each in others if each.state in JOBS and each.key != request.key]
+    since = day_before(now)
+    today = [each for each in jobs if each.decided and each.decided >= since]
+    of_person = [each for each in today if each.account == request.account]
+    if wrong := beyond_count(of_person, most=limits.jobs_per_day, starts=True, now=now):
+        return LimitExceeded(wrong)
+    rules = (
+        ("a request may need {}", limits.hours_per_request, 0.0),
+        ("the jobs of a person may need {} in 24 hours", limits.hours_per_day, _sum_s(of_person)),
+        (
+            "the jobs on a change may need {} in 24 hours",
+            limits.hours_per_change,
+            _sum_s(each for each in today if request.change and each.change == request.change),
+        ),
+        (
+            f"{request.testbed} may have {{}} of work left to do",
+            limits.hours_of_queue,
+            backlog_s((each for each in jobs if each.testbed == request.testbed), now),
+        ),
+    )
+    room_s = min(hours * _HOUR_S - used_s for _, hours, used_s in rules)
+    if estimated_s <= room_s:
+        return None
+    text, hours, used_s = next(rule for rule in rules if estimated_s > rule[1] * _HOUR_S - rule[2])
+    reason = f"it needs about {format_duration(estimated_s)}, but {text.format(_format_hours(hours))}"
+    left_s = max(0.0, hours * _HOUR_S - used_s)
+    if used_s:
+        reason += f", of which {_format_left(left_s)}"
+    return LimitExceeded(reason, max(0.0, room_s))
+
+
+def backlog_s(jobs: Iterable[Request], now: datetime) -> float:
+    """Return the estimated time that the jobs on a testbed still need, one after another.
+
+    The duration of a job on Jenkins counts from when it began; if that is not known, from when the job before
+    has ended.
+    """
+    left = list(jobs)
+    remote = [(each.decided, each) for each in left if each.state in IN_JENKINS and each.decided]
+    end = datetime.min.replace(tzinfo=UTC)
+    for decided, job in sorted(remote, key=lambda each: each[0]):
+        begin = job.began or max(end, decided)
+        end = max(end, begin + timedelta(seconds=job.estimated_s or 0.0))
+    local_s = sum(_left_s(each, now) for each in left if each.state in LOCAL)
+    return max(0.0, (end - now).total_seconds()) + local_s
+
+
+def _left_s(job: Request, now: datetime) -> float:
+    gone_s = (now - job.began).total_seconds() if job.began else 0.0
+    return max(0.0, (job.estimated_s or 0.0) - gone_s)
+
+
+def day_before(now: datetime) -> datetime:
+    """Return the start of the 24 hours in which requests count."""
+    return now - _DAY
+
+
+def horizon(limits: GerritSettings, now: datetime) -> datetime:
+    """Return the time from which on requests can influence a decision."""
+    queue = timedelta(hours=limits.hours_of_queue + limits.hours_per_request)
+    return now - max(_DAY, queue)
+
+
+def _sum_s(requests: Iterable[Request]) -> float:
+    return sum(map(_cost_s, requests))
+
+
+def _cost_s(request: Request) -> float:
+    if request.duration_s is not None:
+        return request.duration_s
+    if request.state is RequestState.CANCELLED:
+        return 0.0
+    return request.estimated_s or 0.0
+
+
+def _format_hours(hours: float) -> str:
+    return f"{hours:g} hour{'s' * (hours != 1)}"
+
+
+def _format_left(left_s: float) -> str:
+    return "nothing is left now" if left_s < 60 else f"about {format_duration(left_s)} are left"  # noqa: PLR2004 - a minute
+
+
+def _format(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +252,7 @@ def _admit(
         return None
     gerrit = connect(settings.gerrit)
     reviews = _find_reviews(gerrit, wanted, settings)
-    keys = [comment_reviews.key(each.identity, job_request.trigger) for each in reviews]
+    keys = [permissions.key(each.identity, job_request.trigger) for each in reviews]
     known = requests.with_keys(keys) if requests else {}
     review, key = _choose(reviews, keys, job_request.request, known, has_store=requests is not None)
     request = known.get(key) or _build_request(gerrit, wanted, review)
@@ -149,7 +287,7 @@ def _find_reviews(gerrit: Gerrit, wanted: PatchSetRequest, settings: Settings) -
     identities = {each.identity for each in job_request.triggers}
     ours = gerrit.account if settings.gerrit.user else _NO_LOGIN
     found = []
-    for review in comment_reviews.find_reviews(gerrit.comments(wanted.change), ours=ours):
+    for review in permissions.find_reviews(gerrit.comments(wanted.change), ours=ours):
         texts = [each.text for each in review.comments if each.patch_set == wanted.patch_set]
         requested = {
             each.identity
@@ -157,7 +295,7 @@ def _find_reviews(gerrit: Gerrit, wanted: PatchSetRequest, settings: Settings) -
             if isinstance(each, Trigger)
             and (each.job, each.testbed) == (job_request.trigger.job, job_request.trigger.testbed)
         }
-        is_listeners = job_request.request == comment_reviews.key(review.identity, job_request.trigger)
+        is_listeners = job_request.request == permissions.key(review.identity, job_request.trigger)
         if requested == identities or (is_listeners and identities <= requested):
             found.append(review)
     if not found:
@@ -191,7 +329,7 @@ def _choose(
 
 def _build_request(gerrit: Gerrit, wanted: PatchSetRequest, review: CommentReview) -> Request:
     change = gerrit.change(wanted.change)
-    request = comment_reviews.build_request(
+    request = permissions.build_request(
         review,
         review.comments[0],
         wanted.job_request.trigger,
@@ -211,15 +349,15 @@ def _claim(
         decided=now, began=now, reason="",
     )  # fmt: skip
 
-    def exceeded(others: Sequence[Request]) -> request_validation.LimitExceeded | None:
-        return request_limits.exceeded(claimed, others, settings.gerrit, now)
+    def find_exceeded(others: Sequence[Request]) -> request_validation.LimitExceeded | None:
+        return exceeded(claimed, others, settings.gerrit, now)
 
     if requests is None:
         console.warn(f"there is no store {settings.store}, so limits of a day and of queues do not apply")
-        limit = exceeded(())
+        limit = find_exceeded(())
     else:
         requests.end_old(now)
-        limit = requests.claim(request, claimed, exceeded, since=request_limits.horizon(settings.gerrit, now))
+        limit = requests.claim(request, claimed, find_exceeded, since=horizon(settings.gerrit, now))
     if limit:
         raise _refuse(requests, request, request_validation.refuse(trigger, plan, limit))
     return claimed if requests else None

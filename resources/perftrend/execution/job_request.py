@@ -1,9 +1,12 @@
-"""The grammar of comments with a team's settings, and the request that started a build.
+"""The request that started a job, and what the job stores in it while it runs.
 
-Jenkins and the listener pass a comment on, base64-encoded, in ``GERRIT_EVENT_COMMENT_TEXT``, so that no shell
-or log processes text that a user typed. Other variables identify the change. :mod:`perftrend.trigger` parses
-the request. Jenkins starts a build for each line that begins with a trigger word, so the line may also be a
-sentence or a request with mistakes.
+Jenkins and the listener pass a comment on, base64-encoded, in ``GERRIT_EVENT_COMMENT_TEXT``, so that no
+shell or log processes text that a user typed. Other variables identify the change.
+:mod:`perftrend.trigger` parses the request. Jenkins starts a build for each line that begins with a
+trigger word, so the line may also be a sentence or a request with mistakes.
+
+A job stores what it does and has found in its request, so that pages can show it. A store that cannot be
+written does not end a job: its result is reported and archived in any case.
 """
 
 from __future__ import annotations
@@ -11,15 +14,20 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from perftrend import trigger
-from perftrend.errors import EXIT_PASS, UsageError
+from perftrend import console, trigger
+from perftrend.errors import EXIT_PASS, StoreError, UsageError
 from perftrend.execution import request_validation
 from perftrend.measure import specification
 from perftrend.settings import Settings
 from perftrend.trigger import OptionLimits, Refusal, Trigger, patterns_of
+
+if TYPE_CHECKING:
+    from perftrend.store import Store
+
 
 VARIABLE = "GERRIT_EVENT_COMMENT_TEXT"
 LONGEST = 65536
@@ -35,6 +43,9 @@ _FORMS: Mapping[str, str] = {
     "GERRIT_EVENT_HASH": r"[\w-]{1,128}",
 }
 """Valid forms of the other variables; Gerrit sends no other values."""
+
+_BY = "bisection"
+"""Who assigns an item, in the activity log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +230,66 @@ def _decode(encoded: str) -> str:
         raise UsageError(
             f"{VARIABLE} is not UTF-8 text in base64; set the job's comment-text parameter mode to BASE64"
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCulprit:
+    """A commit that a bisection has found."""
+
+    commit: str
+    subject: str
+    author: str
+    """Name of its author."""
+    deed: str
+    """What it did, with the probability: ``made 1 of 2 tests slower by 11 %…``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job has found."""
+
+    sentence: str
+    """The verdict in one sentence."""
+    culprits: tuple[NamedCulprit, ...] = ()
+    """The most important one first."""
+    link: str = ""
+    """Address of the report; empty if it has none."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> JobResult:
+        """Return the result that :func:`record_result` has stored."""
+        culprits = tuple(NamedCulprit(**each) for each in stored["culprits"])
+        return cls(stored["sentence"], culprits, stored["link"])
+
+
+def record_progress(job_request: JobRequest | None, settings: Settings, text: str) -> None:
+    """Store what the job of a request does now; do nothing if a person has started the job."""
+    _record(job_request, settings, lambda store, key: store.requests.record_progress(key, text))
+
+
+def record_result(job_request: JobRequest | None, settings: Settings, result: JobResult) -> None:
+    """Store what the job of a request has found.
+
+    The author of the only culprit becomes the owner of the item that the request was made for.
+    """
+
+    def write(store: Store, key: str) -> None:
+        store.requests.record_result(key, asdict(result))
+        request = store.requests.with_keys([key]).get(key)
+        if request and request.item is not None and len(result.culprits) == 1:
+            store.alerts.items.assign(request.item, result.culprits[0].author, user=_BY)
+
+    _record(job_request, settings, write)
+
+
+def _record(job_request: JobRequest | None, settings: Settings, write: Callable[[Store, str], None]) -> None:
+    if job_request is None or not job_request.request:
+        return
+    from perftrend.store import Store  # noqa: PLC0415 - the database loads slowly
+
+    try:
+        if Store.may_be_there(settings.store):
+            with Store.open(settings.store) as store:
+                write(store, job_request.request)
+    except StoreError as error:
+        console.warn(f"the dashboard does not get to know the state of this job: {error}")

@@ -16,12 +16,12 @@ from robot import result, running
 from typing_extensions import override
 
 from perftrend import message
+from perftrend.console import ProgressLine
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import TERMINAL
 from perftrend.measure import search
 from perftrend.measurement import Interval
 from perftrend.model import NOT_SUPPORTED
-from perftrend.progress import ProgressLine
 from perftrend.text import format_count
 
 _MEGA = 1e6

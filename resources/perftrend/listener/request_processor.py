@@ -4,7 +4,7 @@ Every step is stored before the next one begins, and every step can be repeated.
 again, the runner is searched for an earlier start, and Gerrit itself records which comments have a reply.
 
 Who may start jobs is decided in :mod:`perftrend.execution.permissions`, and how much of the testbeds they may
-need in :mod:`perftrend.execution.request_limits`.
+need in :mod:`perftrend.execution.admission`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 
 from perftrend.clients.gerrit import Comment, Gerrit, RefusedError, UnavailableError
 from perftrend.errors import PerftrendError, ServiceError
-from perftrend.execution import permissions, request_limits, request_validation
-from perftrend.execution.comment_reviews import account_of
+from perftrend.execution import admission, permissions, request_validation
 from perftrend.execution.job_request import Grammar
+from perftrend.execution.permissions import account_of
 from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
 from perftrend.listener import cancellation
 from perftrend.listener.health import Metrics
@@ -117,11 +117,9 @@ class RequestProcessor:
         ends = isinstance(parsed, Trigger) and parsed.job == CANCEL
         starts = isinstance(parsed, Trigger) and not parsed.options.dry_run and not ends
         now = self.now()
-        today = self.requests.of(request.account, request_limits.day_before(now))
-        if wrong := request_limits.beyond_count(
-            today, most=self.settings.jobs_per_day, starts=starts, now=now
-        ):
-            is_notified = request_limits.was_notified(today, request.change)
+        today = self.requests.of(request.account, admission.day_before(now))
+        if wrong := admission.beyond_count(today, most=self.settings.jobs_per_day, starts=starts, now=now):
+            is_notified = admission.was_notified(today, request.change)
             state = RequestState.IGNORED if is_notified else RequestState.LIMITED
             return self._change(request, state=state, reason=wrong, right_form="", decided=now)
         try:
@@ -156,8 +154,8 @@ class RequestProcessor:
         limit = self.requests.claim(
             request,
             claimed,
-            lambda others: request_limits.exceeded(claimed, others, self.settings, now),
-            since=request_limits.horizon(self.settings, now),
+            lambda others: admission.exceeded(claimed, others, self.settings, now),
+            since=admission.horizon(self.settings, now),
         )
         if limit:
             return self._refuse(request, request_validation.refuse(trigger, plan, limit), now)

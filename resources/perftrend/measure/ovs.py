@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from perftrend import cycles, errors
+from perftrend import errors, measurement
 from perftrend.measure import ovs_network
 from perftrend.measure.interfaces import (
     Counters,
@@ -256,7 +256,7 @@ class OvsDevice(Device):
             )
             for name in ("processing cycles", "packets received")
         )
-        return cycles.per_packet(spent, packets)
+        return measurement.per_packet(spent, packets)
 
     def _socket(self, bridge: str) -> str:
         return f"unix:{self._folder}/{bridge}.mgmt"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from perftrend import cycles
+from perftrend import measurement
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
@@ -209,7 +209,7 @@ class TestpmdDevice(Device):
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
         """Return the cycles of the bursts with packets; 0 with lookups before DPDK 23.03."""
         spent, packets = (after.get(name, 0) - before.get(name, 0) for name in _CYCLE_COUNTERS)
-        return cycles.per_packet(spent, packets)
+        return measurement.per_packet(spent, packets)
 
 
 def arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str, str]) -> list[str]:

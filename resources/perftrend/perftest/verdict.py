@@ -31,7 +31,7 @@ from perftrend.analysis.comparison import (
     compare_by_mdl,
     decision_probability,
 )
-from perftrend.analysis.comparison.stopping_rule import CHANCE
+from perftrend.analysis.comparison.decision import CHANCE
 from perftrend.model import NOT_VALID, Better, BuildMeasurement, MetricSamples
 
 _NO_RESULT = "the measurement has no result for it"

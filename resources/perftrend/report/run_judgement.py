@@ -19,7 +19,7 @@ from perftrend.report.mails import job_mails, reportable
 from perftrend.report.texts import describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
 from perftrend.store import Store
-from perftrend.store.run_verdicts import RunVerdict
+from perftrend.store.verdicts import RunVerdict
 from perftrend.watchlist import WatchlistEntry
 
 STANDARD_OUTPUT = Path("-")

@@ -152,7 +152,7 @@ class Request:
     progress: str = ""
     """What its job does now; empty if that is not known."""
     result: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What its job has found (:mod:`perftrend.execution.job_record`); None if that is not known."""
+    """What its job has found (:mod:`perftrend.execution.job_request`); None if that is not known."""
 
     @property
     def is_of_page(self) -> bool:

@@ -133,7 +133,7 @@ details = Table(
     Column("details", JSON, nullable=False),
 )
 
-# What the analysis of a run printed; see perftrend.store.run_verdicts.
+# What the analysis of a run printed; see perftrend.store.verdicts.
 run_verdicts = Table(
     "run_verdicts",
     metadata,
@@ -186,7 +186,7 @@ renamed_traces = Table(
 )
 
 # Patch sets that were compared with their parents. Apart from runs and results, so that they are in no trend,
-# tile, alert or cluster; see perftrend.store.patch_tests.
+# tile, alert or cluster; see perftrend.store.verdicts.
 patch_tests = Table(
     "patch_tests",
     metadata,
@@ -354,7 +354,7 @@ tokens = Table(
     Column("parent", String(32)),
 )
 
-# Roles that admins grant on a page, in addition to those of the settings; see perftrend.store.grants.
+# Roles that admins grant on a page, in addition to those of the settings; see perftrend.store.access.
 grants = Table(
     "grants",
     metadata,
@@ -371,7 +371,7 @@ grants = Table(
     sqlite_autoincrement=True,
 )
 
-# Sessions of signed-in users; see perftrend.store.sessions.
+# Sessions of signed-in users; see perftrend.store.access.
 sessions = Table(
     "sessions",
     metadata,
@@ -454,7 +454,7 @@ short_urls = Table(
     Column("made", Moment, nullable=False),
 )
 
-# Pages under names; see perftrend.store.views.
+# Pages under names; see perftrend.store.shortcuts.
 views = Table(
     "views",
     metadata,

@@ -17,6 +17,7 @@ from perftrend import COMMAND
 from perftrend.errors import StoreError, UnstorableError
 from perftrend.model import Result, Run, Series, TraceKey
 from perftrend.store import result_queries, rows
+from perftrend.store.access import Grants, Spent, StoredSessions, Tokens
 from perftrend.store.activity import Activity
 from perftrend.store.alerts import Alerts
 from perftrend.store.annotations import Annotations
@@ -32,24 +33,19 @@ from perftrend.store.connection import (
     savepoint,
     write_transaction,
 )
-from perftrend.store.grants import Grants
 from perftrend.store.ingestions import Archives, Ingestions, note_read
 from perftrend.store.invalidations import Invalidations
-from perftrend.store.patch_tests import PatchTests
 from perftrend.store.renames import Renames, follow_new_traces
 from perftrend.store.requests import Requests
 from perftrend.store.result_queries import Replicates
 from perftrend.store.retention import Retention
-from perftrend.store.run_verdicts import RunVerdicts
 from perftrend.store.schema import HEAD, build_numbers, details, results, runs, trace_params, traces
 from perftrend.store.schema_version import has_newest_version, upgrade, version_of
-from perftrend.store.sessions import StoredSessions
-from perftrend.store.shortcuts import Shortcuts, ShortUrls
+from perftrend.store.shortcuts import Shortcuts, ShortUrls, Views
 from perftrend.store.statistics import Statistics
 from perftrend.store.tiles import Tiles
 from perftrend.store.tiles.writer import catch_up, follow
-from perftrend.store.tokens import Spent, Tokens
-from perftrend.store.views import Views
+from perftrend.store.verdicts import PatchTests, RunVerdicts
 
 _AT_ONCE = 1000
 """Values in one condition of a query: SQLite accepts 32,766 at most, PostgreSQL 65,535."""

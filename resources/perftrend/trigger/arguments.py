@@ -20,8 +20,7 @@ from perftrend.trigger.expressions import (
     operands,
     wrong_expression,
 )
-from perftrend.trigger.lines import quote
-from perftrend.trigger.prose import COURTESY, ENDINGS, is_sentence
+from perftrend.trigger.lines import COURTESY, ENDINGS, is_sentence, quote
 from perftrend.trigger.request import OptionLimits, RequestOptions, correct_options, read_options
 
 TAG_PLACEHOLDER = "TAG"

@@ -14,8 +14,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate, product
 
-from perftrend.trigger.lines import quote
-from perftrend.trigger.prose import COURTESY, ENDINGS
+from perftrend.trigger.lines import COURTESY, ENDINGS, quote
 
 OPERATORS = ("AND", "OR", "NOT")
 CHARACTERS = r"A-Za-z0-9_.:+=*?\-"

@@ -8,9 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from perftrend.trigger import arguments, prose
+from perftrend.trigger import arguments
 from perftrend.trigger.arguments import HASH_PLACEHOLDER
-from perftrend.trigger.lines import CommentLine, own_lines, printable_line, quote, tidy, visible
+from perftrend.trigger.lines import (
+    PARTICLES,
+    CommentLine,
+    is_sentence,
+    is_within_sentence,
+    own_lines,
+    printable_line,
+    quote,
+    tidy,
+    visible,
+)
 from perftrend.trigger.request import DEFAULT_LIMITS, OptionLimits, Refusal, Trigger
 from perftrend.trigger.words import (
     ALMOST_A_NAME,
@@ -123,7 +133,7 @@ class _TriggerReader:
             request = read[line.text]
             # A request on the line above is not part of a sentence, even if it ends with a comma.
             above = "" if read.get(line.above) else line.above
-            if request and prose.is_within_sentence(line.text.split()[0], above, line.below):
+            if request and is_within_sentence(line.text.split()[0], above, line.below):
                 continue
             if isinstance(request, _OneWord) and (above or (line.below and not self._read(line.below))):
                 # With other text around it, the word may belong to a sentence.
@@ -140,10 +150,10 @@ class _TriggerReader:
         if head is None:
             return None
         hashed = head.word.job == HASHED
-        if not prose.is_sentence(head.rest, hashed=hashed):
+        if not is_sentence(head.rest, hashed=hashed):
             return self._request(text, head, hashed=hashed)
         testbed = self._testbed(head.testbed)
-        if testbed and [word.lower() in prose.PARTICLES for word in head.rest] == [True]:
+        if testbed and [word.lower() in PARTICLES for word in head.rest] == [True]:
             reason = f"{quote(head.rest[0])} is a word of a sentence, not a tag"
             return _OneWord(printable_line(text), reason, self._right_form(head, testbed, hashed=hashed))
         return None

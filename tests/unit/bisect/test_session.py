@@ -15,9 +15,9 @@ from perftrend.bisect import (
     OutcomeKind,
     Strategy,
     load,
-    records,
+    session,
 )
-from perftrend.bisect.records import Journal
+from perftrend.bisect.session import Journal
 from perftrend.model import BuildMeasurement, MetricSamples
 from tests.unit.bisect.world import START, Made, World, line, names, stepped
 
@@ -217,8 +217,8 @@ def test_what_was_measured_is_kept_to_the_last_bit(tmp_path: Path) -> None:
     seen = ("c1", 2, "others took 40 % of the core")
     measured = BuildMeasurement("c0", START, START, {"t": sampled}, {"u": 'why "so"\n'}, "archive/1", *seen)
     with Journal(tmp_path / "session") as journal:
-        journal.append(records.of_range(line(1), CsitHalving()))
-        journal.append(records.of_measured(measured))
+        journal.append(session.of_range(line(1), CsitHalving()))
+        journal.append(session.of_measured(measured))
 
     (known,) = load(tmp_path / "session").measured
     assert known.values["t"].samples[0] == 0.1 + 0.2

@@ -13,7 +13,7 @@ import pytest
 from perftrend.cli import dashboard, example_store
 from perftrend.dashboard import AppContext, server
 from perftrend.dashboard.auth import Person, Role, User
-from perftrend.dashboard.auth.tokens import find_token, user_of
+from perftrend.dashboard.auth.authentication import find_token, user_of
 from perftrend.store import Store
 
 

@@ -598,7 +598,7 @@ install:
 SUITE = """
 *** Settings ***
 Library    OperatingSystem
-Library    perftrend.keywords.testbed.TestbedKeywords
+Library    perftrend.keywords.measurement.TestbedKeywords
 Library    perftrend.keywords.measurement.MeasuringKeywords
 Suite Setup    Open Testbed
 Suite Teardown    Close Testbed

@@ -18,9 +18,9 @@ from perftrend.cli import dashboard, store
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection, maintenance
-from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.schema import HEAD
 from perftrend.store.schema_version import MIGRATIONS
+from perftrend.store.verdicts import PatchTest, PatchTrace
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 PATCH_TEST = PatchTest("perftest", 5, "2n-clx", "a" * 40, "b" * 40, MOMENT, MOMENT, 1, change=1, patch_set=2)
@@ -255,7 +255,7 @@ def test_store_is_migrated_when_a_person_says_so(place: Path, capsys: pytest.Cap
 
     assert 3 == store.main(["check"])
     assert "./run store migrate upgrades it to version" in capsys.readouterr().err
-    assert 3 == dashboard.main([])
+    assert 3 == dashboard.main(["--address", "127.0.0.1:0"])
     assert "upgrade it: ./run store migrate" in capsys.readouterr().err
     assert 0 == store.main(["migrate", "--dry-run"])
     assert "0005: Executions" in (said := capsys.readouterr().out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.clients.hosts import is_here, is_public
+from perftrend.clients.http_session import is_here, is_public
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.8.8", "::1"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from perftrend.clients.hosts import may_reach
+from perftrend.clients.http_session import may_reach
 from perftrend.clients.webhook import Webhooks, check_url
 from perftrend.errors import ServiceError, SettingsError, UsageError
 

@@ -21,7 +21,7 @@ from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.alerts import Rules
 from perftrend.store.requests import RequestState
-from perftrend.store.run_verdicts import Decline, RunVerdict
+from perftrend.store.verdicts import Decline, RunVerdict
 from tests.unit.dashboard.conftest import TESTBEDS, Filled, request
 
 JSON = {"Accept": "application/json"}

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.saved_views import normalize
 from perftrend.errors import UsageError
-from perftrend.store import Store, views
+from perftrend.store import Store, shortcuts
 from tests.unit.dashboard.conftest import Filled, signed_in, token_of
 
 JSON = {"Accept": "application/json"}
@@ -147,7 +147,7 @@ def test_what_cannot_be_a_view_is_refused(editor: TestClient, body: dict[str, An
 
 
 def test_number_of_views_is_limited(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST_VIEWS", 1)
+    monkeypatch.setattr(shortcuts, "MOST_VIEWS", 1)
     store.views.save("a", "/triage", "", user="eva")
 
     with pytest.raises(UsageError, match="delete one"):

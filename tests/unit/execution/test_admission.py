@@ -14,8 +14,8 @@ import pytest
 from perftrend.clients.gerrit import Account, AccountGroup
 from perftrend.errors import SettingsError, UsageError
 from perftrend.execution import admission
-from perftrend.execution.comment_reviews import key
 from perftrend.execution.job_request import VARIABLE, JobRequest, read_request
+from perftrend.execution.permissions import key
 from perftrend.execution.request_validation import InvalidRequestError, RequestPlan
 from perftrend.settings import Settings
 from perftrend.store import Store

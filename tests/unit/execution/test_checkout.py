@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import SettingsError
-from perftrend.execution.checkout import of_working_directory
+from perftrend.execution.revisions import of_working_directory
 from perftrend.settings import Settings
 from tests.products.histories import History
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.execution import request_limits
+from perftrend.execution import admission
 from perftrend.execution.request_validation import LimitExceeded
 from perftrend.settings import GerritSettings
 from perftrend.store.requests import Request, RequestState
@@ -36,7 +36,7 @@ def job(hours: float | None, key: str = "other", *, hours_ago: float = 1, **othe
 def exceeded(hours: float | None, *jobs: Request, limits: GerritSettings = LIMITS) -> LimitExceeded | None:
     numbered = [replace(each, key=f"other {number}") for number, each in enumerate(jobs)]
     request = replace(REQUEST, estimated_s=None if hours is None else hours * HOUR_S)
-    return request_limits.exceeded(request, numbered, limits, NOW)
+    return admission.exceeded(request, numbered, limits, NOW)
 
 
 ELSEWHERE = {"testbed": "3n-icx", "change": 2, "account": "2"}
@@ -96,24 +96,24 @@ def test_jobs_of_jenkins_are_left_to_do_for_as_long_as_they_are_estimated_to_nee
     # The first one ended an hour ago. The second one has run since then, and the third one waits for it.
     jobs = [job(4, hours_ago=5, **started), job(6, hours_ago=3, **started), job(2, hours_ago=2, **started)]
 
-    assert 7 * HOUR_S == request_limits.backlog_s(jobs, NOW)
-    assert 0 == request_limits.backlog_s(jobs[:1], NOW)
-    assert 0 == request_limits.backlog_s([], NOW)
+    assert 7 * HOUR_S == admission.backlog_s(jobs, NOW)
+    assert 0 == admission.backlog_s(jobs[:1], NOW)
+    assert 0 == admission.backlog_s([], NOW)
 
 
 @pytest.mark.parametrize("state", [RequestState.STARTED, RequestState.RUNNING, RequestState.ADMITTED])
 def test_job_that_has_begun_needs_what_is_left_of_its_estimate(state: RequestState) -> None:
     running = job(4, state=state, hours_ago=9, began=NOW - timedelta(hours=1))
 
-    assert 3 * HOUR_S == request_limits.backlog_s([running], NOW)
-    assert 0 == request_limits.backlog_s([replace(running, began=NOW - timedelta(hours=5))], NOW)
+    assert 3 * HOUR_S == admission.backlog_s([running], NOW)
+    assert 0 == admission.backlog_s([replace(running, began=NOW - timedelta(hours=5))], NOW)
 
 
 def test_job_waits_for_the_one_that_runs() -> None:
     running = job(4, state=RequestState.STARTED, hours_ago=9, began=NOW - timedelta(hours=1))
     waiting = job(2, state=RequestState.STARTED, hours_ago=8)
 
-    assert 5 * HOUR_S == request_limits.backlog_s([running, waiting], NOW)
+    assert 5 * HOUR_S == admission.backlog_s([running, waiting], NOW)
 
 
 def test_job_that_has_ended_counts_with_the_time_that_it_took() -> None:
@@ -132,7 +132,7 @@ def test_job_that_was_cancelled_counts_with_the_time_that_it_took() -> None:
 
 @pytest.mark.parametrize("state", [RequestState.CANCELLING, RequestState.CANCELLED, RequestState.DONE])
 def test_job_that_was_cancelled_is_not_in_the_queue(state: RequestState) -> None:
-    assert 0 == request_limits.backlog_s([job(10, state=state)], NOW)
+    assert 0 == admission.backlog_s([job(10, state=state)], NOW)
 
 
 def test_nothing_of_a_limit_may_be_left() -> None:
@@ -168,7 +168,7 @@ def test_what_does_not_count(other: Request) -> None:
 def test_request_itself_does_not_count() -> None:
     itself = replace(REQUEST, estimated_s=8 * HOUR_S)
 
-    assert request_limits.exceeded(itself, [itself], LIMITS, NOW) is None
+    assert admission.exceeded(itself, [itself], LIMITS, NOW) is None
 
 
 def test_number_of_jobs_of_a_person_is_limited_on_all_changes_together() -> None:
@@ -185,7 +185,7 @@ def test_800_jobs_on_40_changes_are_not_started() -> None:
     accepted: list[Request] = []
     for number in range(800):
         each = replace(REQUEST, key=f"k{number}", change=number % 40, estimated_s=60.0)
-        if request_limits.exceeded(each, accepted, GerritSettings(), NOW) is None:
+        if admission.exceeded(each, accepted, GerritSettings(), NOW) is None:
             accepted.append(each)
 
     assert 50 == len(accepted)
@@ -197,17 +197,17 @@ def test_no_order_of_requests_exceeds_the_hours(hours: list[float]) -> None:
     accepted: list[Request] = []
     for number, each in enumerate(hours):
         request = replace(REQUEST, key=f"k{number}", estimated_s=each * HOUR_S)
-        found = request_limits.exceeded(request, accepted, limits, NOW)
+        found = admission.exceeded(request, accepted, limits, NOW)
         if found is None:
             accepted.append(request)
         elif found.room_s:
             smaller = replace(request, estimated_s=found.room_s)
-            assert request_limits.exceeded(smaller, accepted, limits, NOW) is None
+            assert admission.exceeded(smaller, accepted, limits, NOW) is None
 
     assert 10 * HOUR_S + 1e-6 >= sum(each.estimated_s or 0 for each in accepted)
 
 
 def test_requests_that_can_still_count_are_read() -> None:
-    assert NOW - timedelta(hours=24) == request_limits.horizon(LIMITS, NOW)
+    assert NOW - timedelta(hours=24) == admission.horizon(LIMITS, NOW)
     long_queue = LIMITS.model_copy(update={"hours_of_queue": 100.0})
-    assert NOW - timedelta(hours=108) == request_limits.horizon(long_queue, NOW)
+    assert NOW - timedelta(hours=108) == admission.horizon(long_queue, NOW)

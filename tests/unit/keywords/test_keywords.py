@@ -14,7 +14,7 @@ from robot.api import SkipExecution
 from perftrend import message
 from perftrend.archive import read_output
 from perftrend.execution.selection import select
-from perftrend.keywords.testbed import TestbedKeywords
+from perftrend.keywords.measurement import TestbedKeywords
 from perftrend.measure.simulated_drivers import SimulatedDevice, SimulatedGenerator
 from perftrend.measurement import Measurement
 from perftrend.model import Better, Result, Status
@@ -24,7 +24,7 @@ SUITES = REPOSITORY / "tests" / "suites"
 
 OWN_SUITE = """
 *** Settings ***
-Library    perftrend.keywords.testbed.TestbedKeywords
+Library    perftrend.keywords.measurement.TestbedKeywords
 Library    perftrend.keywords.measurement.MeasuringKeywords
 
 *** Test Cases ***

@@ -140,7 +140,7 @@ NEARLY_TOLD = "~30 s left, final: NDR 11.9800 to 12.0400, PDR 12.0000 to 12.0600
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Give a clock that is set by hand."""
     now = [0.0]
-    monkeypatch.setattr("perftrend.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("perftrend.console.time.monotonic", lambda: now[0])
     return now
 
 

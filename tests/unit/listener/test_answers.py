@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.clients.gerrit.reviews import LONGEST_TEXT, shorten, units
-from perftrend.execution.comment_reviews import key
+from perftrend.execution.permissions import key
 from perftrend.listener import request_processor
 from perftrend.store.requests import Request, RequestState
 from perftrend.trigger import Refusal, RequestOptions, Trigger, parse

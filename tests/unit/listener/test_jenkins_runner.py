@@ -15,8 +15,14 @@ import yaml
 
 from perftrend.clients.jenkins import Jenkins, UnavailableError
 from perftrend.errors import ServiceError
-from perftrend.listener.jenkins_runner import JenkinsRunner, job_name
-from perftrend.listener.runner import KEY, CancelResult, RequestRejectedError, parameters
+from perftrend.listener.runner import (
+    KEY,
+    CancelResult,
+    JenkinsRunner,
+    RequestRejectedError,
+    job_name,
+    parameters,
+)
 from perftrend.store import Store
 from perftrend.store.requests import Request, RequestState
 from tests.doubles import faulty

@@ -12,9 +12,9 @@ import pytest
 
 from perftrend.errors import StoreError
 from perftrend.store import Store
+from perftrend.store.access import Token
 from perftrend.store.activity import record
 from perftrend.store.connection import write_transaction
-from perftrend.store.tokens import Token
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
 DAY = timedelta(days=1)

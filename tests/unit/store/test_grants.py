@@ -10,8 +10,8 @@ import pytest
 
 from perftrend.errors import UsageError
 from perftrend.store import Store
+from perftrend.store.access import ALL_TESTBEDS, Grant
 from perftrend.store.activity import EditResult
-from perftrend.store.grants import ALL_TESTBEDS, Grant
 
 
 @pytest.fixture

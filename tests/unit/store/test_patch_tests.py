@@ -12,7 +12,7 @@ import pytest
 from perftrend.errors import UsageError
 from perftrend.model import Better
 from perftrend.store import Store
-from perftrend.store.patch_tests import PatchTest, PatchTrace
+from perftrend.store.verdicts import PatchTest, PatchTrace
 
 BEGIN = datetime(2026, 3, 2, 18, tzinfo=UTC)
 JOB = "perftrend-perftest-2n-clx"

@@ -14,10 +14,10 @@ from sqlalchemy.engine import Engine
 from perftrend.model import Better, Result, Run, Status, TraceKey
 from perftrend.store import Store, connection
 from perftrend.store.connection import read_transaction, write_transaction
-from perftrend.store.patch_tests import PatchTest, PatchTrace
 from perftrend.store.requests import Request, RequestState
 from perftrend.store.retention import RetentionKind
 from perftrend.store.schema import activity, details, items, outbox, runs, short_urls
+from perftrend.store.verdicts import PatchTest, PatchTrace
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 LIMIT = OLD + timedelta(days=10)

@@ -12,7 +12,7 @@ import pytest
 
 from perftrend.model import Better, Change, Direction, Group, Outcome, Run, Series, TraceKey, Verdict
 from perftrend.store import Store
-from perftrend.store.run_verdicts import MOST_DECLINES, Decline, RunVerdict
+from perftrend.store.verdicts import MOST_DECLINES, Decline, RunVerdict
 
 TESTBED = "2n-clx"
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.store import Store
-from perftrend.store.sessions import MOST_PER_PERSON, StoredSession
+from perftrend.store.access import MOST_PER_PERSON, StoredSession
 
 MOMENT = datetime(2026, 3, 2, 18, tzinfo=UTC)
 HOUR = timedelta(hours=1)

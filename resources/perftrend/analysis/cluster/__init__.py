@@ -11,30 +11,28 @@ from perftrend.analysis.cluster.clustering import (
     CORRECTED_CUTOFF,
     CUTOFF,
     DEFAULT_K,
+    FINGERPRINT_SIZE,
     MINIMUM_SIDE,
     SMALLEST_DEVIATION,
     Cluster,
+    ClusterDecision,
     Clustering,
+    KnownCluster,
     LeftOut,
     NormalisedTraces,
+    TriageStatus,
     Unusable,
     ValueCount,
+    as_known_cluster,
     centroid_step,
     find_clusters,
+    merge,
     normalise,
     parameter_summary,
+    reset,
     t_statistic,
 )
 from perftrend.analysis.cluster.kmeans import KMeans, Seeding, automatic_k, k_means
-from perftrend.analysis.cluster.triage import (
-    FINGERPRINT_SIZE,
-    ClusterDecision,
-    KnownCluster,
-    TriageStatus,
-    as_known_cluster,
-    merge,
-    reset,
-)
 
 __all__ = [
     "CORRECTED_CUTOFF",

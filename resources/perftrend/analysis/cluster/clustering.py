@@ -1,13 +1,15 @@
 """Clusters of the traces of a window, each with its centroid, its members, their parameters and its step.
 
-Traces are normalised and divided by k-means, and a step is fitted to the centroid of each cluster. A cluster
-whose |Regression| is above the cutoff is interesting: its traces changed at the position of the step.
+Traces are normalised and divided by k-means, and a step is fitted to the centroid of each cluster. A
+cluster whose |Regression| is above the cutoff is interesting: its traces changed at the position of the
+step.
 
 Normalised traces have no holes, the mean 0 and the standard deviation 1, so that only the shape remains. A
-hole is a value that is not finite. It is filled with the next value to its right, or with the last one at the
-end of a trace. A trace that hardly changes would become amplified noise: if its standard deviation is not
-above the smallest one, only the mean is subtracted. A trace without values is excluded. In a window around a
-commit, so is a trace without a value at that commit, or with less than half of the values on one side of it.
+hole is a value that is not finite. It is filled with the next value to its right, or with the last one at
+the end of a trace. A trace that hardly changes would become amplified noise: if its standard deviation is
+not above the smallest one, only the mean is subtracted. A trace without values is excluded. In a window
+around a commit, so is a trace without a value at that commit, or with less than half of the values on one
+side of it.
 
 The step is fitted at the position with the least squares error, among those with at least five commits on
 each side. With L and R the averages before and from the position on, n₁ and n₂ their numbers of commits,
@@ -16,20 +18,31 @@ n = n₁ + n₂ and SSE the squares about both,
     lse = √SSE / n,   Regression = (R - L) / lse,
     t = (R - L) / (s √(1/n₁ + 1/n₂)) = Regression · √((n - 2) n₁ n₂ / n³),   s² = SSE / (n - 2).
 
-Regression grows with √n and depends on the position of the step: a cutoff is valid for one length of window.
-t, the corrected statistic, is Student's; its cutoff is valid for all.
+Regression grows with √n and depends on the position of the step: a cutoff is valid for one length of
+window. t, the corrected statistic, is Student's; its cutoff is valid for all.
 
-Source: "Skia Perf: Design", section Clustering, with the opposite sign: there, a lower value is better.
+Source: "Skia Perf: Design", sections Clustering and Alerting, with the opposite sign: there, a lower value
+is better.
+
+The triage of clusters is retained from one clustering to the next. A cluster is recognised by its
+fingerprint, the first 20 of its members, which are those nearest to its centroid. A new cluster is the
+same as the known one whose fingerprint has the most traces in common with it; one trace is enough. Of
+both, the one with the larger |Regression| is retained, under the identity and with the triage of the known
+one. If several new clusters are the same as one known cluster, the one with the largest |Regression| is
+retained; all of them are compared with the previous fingerprint.
+
+Only known clusters whose step is at a commit of the current window are compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from math import inf, sqrt
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +51,10 @@ from perftrend import errors
 from perftrend.analysis.cluster.kmeans import KMeans, Progress, Seeding, automatic_k, k_means
 from perftrend.analysis.stepfit import ORIGINAL_CUTOFF, StepFit
 from perftrend.model import Better, Direction, Samples, TraceKey
+
+FINGERPRINT_SIZE = 20
+
+Details = TypeVar("Details")
 
 _LEAST_WEIGHT, _MOST_ADDED = 12, 14
 
@@ -59,6 +76,92 @@ SMALLEST_DEVIATION = 0.001
 
 _SHORTEST_WITH_MIDDLE = 3
 """Shorter windows have no middle with two sides."""
+
+
+class TriageStatus(StrEnum):
+    """The decision about a cluster."""
+
+    NEW = "New"
+    """Not triaged yet."""
+    IGNORE = "Ignore"
+    BUG = "Bug"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDecision:
+    """The decision about a cluster, and its reason."""
+
+    status: TriageStatus = TriageStatus.NEW
+    message: str = ""
+    """The reason to ignore it, or the number of the bug."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCluster(Generic[Details]):
+    """An interesting cluster as it is stored from one clustering to the next."""
+
+    members: tuple[str, ...]
+    """Stable names of traces, the nearest to the centroid first."""
+    regression: float
+    commit: str
+    """The commit at the step."""
+    details: Details
+    """Further results, which are retained together with the regression that they belong to."""
+    identity: int | None = None
+    """The identity under which it is stored; None if it is not stored."""
+    triage: ClusterDecision = field(default_factory=ClusterDecision)
+
+    @property
+    def fingerprint(self) -> tuple[str, ...]:
+        """The first 20 members."""
+        return self.members[:FINGERPRINT_SIZE]
+
+
+def as_known_cluster(cluster: Cluster, commits: Sequence[str]) -> KnownCluster[Cluster]:
+    """Return a cluster in a form that can be merged and stored.
+
+    :param commits: the commits of the window, one per column.
+    :raises SettingsError: if the cluster has no step, or the step is after the last commit.
+    """
+    if cluster.step is None or cluster.step.position >= len(commits):
+        raise errors.SettingsError("clusters: a cluster without a step at a commit cannot be stored")
+    names = tuple(key.hash for key in cluster.members)
+    return KnownCluster(names, cluster.regression, commits[cluster.step.position], cluster)
+
+
+def merge(
+    known: Sequence[KnownCluster[Details]],
+    found: Iterable[KnownCluster[Details]],
+    *,
+    commits: Collection[str],
+) -> list[KnownCluster[Details]]:
+    """Match the clusters that were found now with the known ones.
+
+    :param known: the stored clusters, in the order of their identities: if a new cluster has as many traces
+        in common with two of them, it is the same as the first.
+    :param found: the interesting clusters of the current clustering.
+    :param commits: the commits of the window that was clustered.
+    :returns: all clusters: the known ones in their order, as the identical object if nothing is to be
+        written, then the new ones.
+    """
+    window = frozenset(commits)
+    relevant = [position for position, old in enumerate(known) if old.commit in window]
+    merged, new = list(known), []
+    for cluster in found:
+        members = frozenset(cluster.members)
+        matches = {at: len(members.intersection(known[at].fingerprint)) for at in relevant}
+        same = max(matches, key=matches.__getitem__, default=None)
+        if same is None or not matches[same]:
+            new.append(cluster)
+        elif abs(cluster.regression) > abs(merged[same].regression):
+            old = known[same]
+            merged[same] = replace(cluster, identity=old.identity, triage=old.triage)
+    return merged + new
+
+
+def reset(known: Iterable[KnownCluster[Details]]) -> list[KnownCluster[Details]]:
+    """Return the clusters that are bugs; a reset deletes all others."""
+    return [cluster for cluster in known if cluster.triage.status is TriageStatus.BUG]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

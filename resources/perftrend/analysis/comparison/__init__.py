@@ -7,17 +7,20 @@ The model under ``compare`` also serves ranges of commits: ``levels`` converts o
 excludes far-off observations, and ``predict`` predicts one more observation.
 """
 
-from perftrend.analysis.comparison.decision import Comparison, Conclusion, DecisionRule, compare
+from perftrend.analysis.comparison.decision import (
+    Comparison,
+    Conclusion,
+    DecisionRule,
+    compare,
+    decision_probability,
+    detection_probability,
+    is_settled,
+)
 from perftrend.analysis.comparison.distributions import FarOff, Mixture, NoiseGrid, Sizes
 from perftrend.analysis.comparison.estimation import Layouts, fit_without_outliers
 from perftrend.analysis.comparison.model import Model, Prediction, best_point, predict, two_steps
 from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Observation, levels
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
-from perftrend.analysis.comparison.stopping_rule import (
-    decision_probability,
-    detection_probability,
-    is_settled,
-)
 from perftrend.analysis.comparison.two_group_mdl import CsitComparison, CsitGroup, compare_by_mdl
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""The comparison of two builds: what is known of their difference, and the verdict.
+"""The comparison of two builds: what is known of their difference, the verdict, and when to stop.
 
 A difference is shown only if two criteria agree. The random order of measuring decides whether the builds
 differ at all: by :mod:`.randomization`, whatever the noise is, and with one error for all looks and all
 tests. A posterior distribution of the difference gives its direction and its size. It weighs two models of
-the noise by their evidence: normal noise with drift and a few far-off runs (:mod:`.model`), and noise of any
-shape, such as two speeds (:mod:`.estimation`). The outcome is
+the noise by their evidence: normal noise with drift and a few far-off runs (:mod:`.model`), and noise of
+any shape, such as two speeds (:mod:`.estimation`). The outcome is
 
 * a regression or a progression, if the order of measuring shows a difference, the central interval of the
   posterior excludes zero, and the difference is at least as probable to exceed the threshold as not; if
@@ -18,9 +18,22 @@ Nine tenths of the prior of normal noise assume that the difference is small, in
 ``HANDICAP`` of the planned rounds had been measured already, without a difference. One tenth allows large
 differences: most of it those of some per cent, a little those of a half or more.
 
+The stopping rule is whether more rounds can change a verdict. A difference that is shown remains shown:
+the error is divided among the looks (see :mod:`.randomization`). A difference that is not shown yet may
+still be. With n rounds done, r to come, E the estimate so far, e its error, and a difference that is now
+believed to be m ± d, the estimate after all N = n + r rounds will be
+
+    N((n E + r m) / N, (r / N)² (d² + e² n / r)),
+
+and it decides if it exceeds about z e √(n / N), z = Φ⁻¹(1 - tail) √(1 + handicap / N), where the tail is
+half of the error of the last look. By then the half width h of the interval will be h √(n / N), and its
+middle N(m, d² r / N): no difference, if all of it is within the threshold. If both together are
+improbable, further rounds are useless: the comparison stops, and the patch is undecided.
+
 Source: Grossman, Parmar, Spiegelhalter and Freedman, A unified method for monitoring and analysing
 controlled trials, 1994, for the handicap; Kruschke, Rejecting or accepting parameter values in Bayesian
-estimation, 2018, for the rule.
+estimation, 2018, for the rule; Spiegelhalter, Freedman and Blackburn, Monitoring clinical trials:
+conditional or predictive power?, 1986, for the stopping rule.
 """
 
 from __future__ import annotations
@@ -48,6 +61,10 @@ from perftrend.analysis.comparison.observations import PARENT, PATCH, Levels, Ob
 from perftrend.analysis.comparison.randomization import Design, RandomizationTest, randomization_test
 from perftrend.model import Better
 
+CHANCE = 0.05
+"""The probability of a verdict up to which further rounds are not worthwhile."""
+_NORMAL = NormalDist()
+
 HANDICAP = 0.1
 """The prior weighs as much as this fraction of the planned rounds."""
 ANY_SHAPE = 0.02
@@ -64,6 +81,63 @@ _LARGEST = 700.0
 """Logarithm of the largest odds."""
 POWER = 1.0364
 """Normal quantile of 0.85: the smallest difference would have been shown with this probability."""
+
+
+def is_settled(comparison: Comparison, rounds_left: int, *, chance: float = CHANCE) -> bool:
+    """Return whether the remaining rounds cannot, or hardly, change the verdict.
+
+    :param comparison: the result after the newest round.
+    :param rounds_left: how many rounds may still follow.
+    :param chance: the highest probability of a verdict at which to stop; 0 to stop only if none is possible.
+    """
+    return decision_probability(comparison, rounds_left) <= chance
+
+
+def decision_probability(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that the remaining rounds decide the verdict; 0 if it is already decided."""
+    if comparison.outcome is not Conclusion.UNDECIDED or rounds_left <= 0:
+        return 0.0
+    if not comparison.rounds:
+        return 1.0
+    return detection_probability(comparison, rounds_left) + _equivalence_probability(comparison, rounds_left)
+
+
+def detection_probability(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that a difference is shown, in either direction, after all rounds."""
+    if not comparison.can_show:
+        return 0.0
+    done, left = comparison.rounds, float(rounds_left)
+    total = done + left
+    mean = (done * comparison.estimate + left * comparison.relative) / total
+    spread = left / total * math.sqrt(_deviation(comparison) ** 2 + comparison.error**2 * done / left)
+    needed = _critical_estimate(comparison, total)
+    future = NormalDist(mean, spread)
+    return future.cdf(-needed) + 1 - future.cdf(needed)
+
+
+def _critical_estimate(comparison: Comparison, total: float) -> float:
+    """Return the estimate that decides after this number of rounds."""
+    score = _NORMAL.inv_cdf(1 - comparison.tail_decisive) * math.sqrt(
+        1 + HANDICAP * comparison.design.maximum_rounds / total
+    )
+    error = comparison.error * math.sqrt(comparison.rounds / total)
+    return max(score * error, comparison.rule.threshold, comparison.layout_limit)
+
+
+def _equivalence_probability(comparison: Comparison, rounds_left: int) -> float:
+    """Return the probability that the whole interval will be within the threshold on both sides."""
+    share = comparison.rounds / (comparison.rounds + rounds_left)
+    half = (comparison.high - comparison.low) / 2 * math.sqrt(share)
+    room = comparison.rule.threshold - half
+    if room <= 0:
+        return 0.0
+    future = NormalDist(comparison.relative, _deviation(comparison) * math.sqrt(1 - share))
+    return future.cdf(room) - future.cdf(-room)
+
+
+def _deviation(comparison: Comparison) -> float:
+    """Return the standard deviation of the difference about its median."""
+    return (comparison.high - comparison.low) / 2 / _NORMAL.inv_cdf(1 - comparison.rule.tail)
 
 
 class Conclusion(StrEnum):

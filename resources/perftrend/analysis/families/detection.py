@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perftrend.analysis.families.family import FEWEST_TRACES, Family, find_families
-from perftrend.analysis.families.memory import autocorrelations, memory_of
-from perftrend.analysis.families.nights import LIMIT, Nights, weighted_medians
+from perftrend.analysis.families.nights import LIMIT, Nights, autocorrelations, memory_of, weighted_medians
 from perftrend.analysis.noise import normal_score
 from perftrend.model import Samples
 

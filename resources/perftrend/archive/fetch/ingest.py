@@ -32,8 +32,8 @@ from perftrend.archive.fetch.builds import (
 from perftrend.archive.fetch.download import Fetcher
 from perftrend.archive.fetch.run_ingest import Claim, IngestedRun, ReadableFile, Readers
 from perftrend.archive.reader import Unknown
+from perftrend.console import ProgressLine
 from perftrend.errors import ArchiveError, ServiceError, StoreError, UnstorableError
-from perftrend.progress import ProgressLine
 from perftrend.store import Store
 
 LOG = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from perftrend.analysis.comparison.distributions import NoiseGrid, log_sum
 from perftrend.analysis.comparison.observations import Floats, Levels, Observation, levels
 from perftrend.bisect.adaptive.candidates import Suspects
-from perftrend.bisect.adaptive.density import Density
 from perftrend.bisect.adaptive.evidence import Hypotheses, Likelihood, ValueEvidence, average
+from perftrend.bisect.adaptive.noise_model import Density
 from perftrend.bisect.state import BisectState
 from perftrend.model import Better
 

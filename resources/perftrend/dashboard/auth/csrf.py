@@ -1,9 +1,9 @@
 """Protection against cross-site request forgery (CSRF): forms that another site sends with a user's cookies.
 
-Each form contains a token that only pages of the dashboard have. It is bound to the session, or to the user
-of a proxy, so a token of one session is invalid in another. Browsers also send the origin of a request; a
-request from another origin is rejected, whatever its token. Requests with an API token are exempt, since
-browsers never add API tokens by themselves.
+Each form contains a signed token that only pages of the dashboard have. It contains the time of signing, as
+the cookies of logins do, and is bound to the session, or to the user of a proxy, so a token of one session is
+invalid in another. Browsers also send the origin of a request; a request from another origin is rejected,
+whatever its token. Requests with an API token are exempt, since browsers never add API tokens by themselves.
 
 Source: "Cross-Site Request Forgery Prevention Cheat Sheet" (OWASP), signed double-submit token and Fetch
 Metadata.
@@ -14,11 +14,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
+from itsdangerous import BadData, URLSafeSerializer
 from starlette.requests import Request
 
-from perftrend.dashboard.auth.signing import Signer
+Clock = Callable[[], float]
+"""Returns the seconds since 1970."""
+
+LONGEST = 4096
+"""Maximum length of a text that is verified; browsers do not store longer cookies."""
+_SKEW_S = 60
+"""Tolerated difference between the clocks of processes."""
 
 FIELD = "csrf"
 HEADER = "x-csrf-token"
@@ -26,6 +36,36 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """Methods that change nothing."""
 _FORM = "application/x-www-form-urlencoded"
 """The content type of forms; multipart forms are not supported, since no endpoint accepts files."""
+
+
+class Signer:
+    """Signs and verifies texts of one purpose, which contain the time of signing.
+
+    The content is signed but not encrypted. Each purpose has its own key, so that a text that was signed
+    for one purpose is not accepted for another.
+    """
+
+    def __init__(self, secret: str, purpose: str, *, clock: Clock = time.time) -> None:
+        self._clock = clock
+        self._serializer = URLSafeSerializer(
+            secret,
+            salt=f"perftrend {purpose}",
+            signer_kwargs={"digest_method": hashlib.sha256, "key_derivation": "hmac"},
+        )
+
+    def seal(self, content: Any) -> str:  # noqa: ANN401 - any JSON value
+        """Return a text of letters, digits, ``-``, ``_`` and ``.`` that contains the content and the time."""
+        return str(self._serializer.dumps([int(self._clock()), content]))
+
+    def open(self, text: str, *, maximum_age_s: float) -> Any | None:  # noqa: ANN401 - as above
+        """Return the content of a text; None if the text is expired or was not signed for this purpose."""
+        if len(text) > LONGEST:
+            return None
+        try:
+            sealed, content = self._serializer.loads(text)
+        except BadData:
+            return None
+        return content if -_SKEW_S <= self._clock() - sealed <= maximum_age_s else None
 
 
 class CsrfProtection:

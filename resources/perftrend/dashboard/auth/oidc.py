@@ -35,11 +35,11 @@ from requests.adapters import BaseAdapter
 
 from perftrend.clients.http_service import ServiceLogin, whole
 from perftrend.clients.http_session import HttpSession
+from perftrend.dashboard.auth.csrf import Clock, Signer
 from perftrend.dashboard.auth.roles import Person, is_name
-from perftrend.dashboard.auth.signing import Clock, Signer
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
-from perftrend.store.tokens import Spent
+from perftrend.store.access import Spent
 
 LIFE_S = 600
 """Maximum duration of a sign-in."""

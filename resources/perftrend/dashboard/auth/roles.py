@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal, Self
 
 from perftrend.settings import DashboardSettings
-from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, covers
+from perftrend.store.access import ALL_TESTBEDS, GROUP, Grant, covers
 
 MAXIMUM_NAME = 200
 """Maximum length of a name."""

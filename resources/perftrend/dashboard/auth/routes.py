@@ -11,18 +11,17 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Res
 from pydantic import BaseModel, ConfigDict, Field
 
 from perftrend.dashboard.auth import Admin, TestbedAdmin, User, Viewer, require_admin
+from perftrend.dashboard.auth.authentication import LONGEST_DAYS, new_token
 from perftrend.dashboard.auth.authorization import identity_of
 from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role, RoleName, is_name
-from perftrend.dashboard.auth.tokens import LONGEST_DAYS, new_token
 from perftrend.dashboard.context import AppContext, Context
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.form_errors import in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest
+from perftrend.store.access import ALL_TESTBEDS, GROUP, Grant, Token, is_pattern, subject_of
 from perftrend.store.activity import ActivityEntry, EditResult
-from perftrend.store.grants import ALL_TESTBEDS, GROUP, Grant, is_pattern, subject_of
-from perftrend.store.tokens import Token
 
 LOG = logging.getLogger(__name__)
 

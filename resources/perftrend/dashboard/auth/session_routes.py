@@ -29,7 +29,7 @@ from perftrend.dashboard.auth.oidc import HOME, Provider, SignInRefusedError
 from perftrend.dashboard.auth.roles import RoleName
 from perftrend.dashboard.pages import done, page, wants_json
 from perftrend.errors import ServiceError
-from perftrend.store.sessions import StoredSession
+from perftrend.store.access import StoredSession
 
 LOG = logging.getLogger(__name__)
 

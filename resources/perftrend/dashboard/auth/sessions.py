@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from perftrend.dashboard.auth.csrf import Clock
 from perftrend.dashboard.auth.roles import Person
-from perftrend.dashboard.auth.signing import Clock
 from perftrend.errors import StoreError
+from perftrend.store.access import StoredSession, StoredSessions
 from perftrend.store.connection import patience
-from perftrend.store.sessions import StoredSession, StoredSessions
 
 LOG = logging.getLogger(__name__)
 

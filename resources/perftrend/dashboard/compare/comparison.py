@@ -23,7 +23,7 @@ from perftrend.analysis.ratios import (
     with_themselves,
 )
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.compare.models import Verdict
+from perftrend.dashboard.compare.models import Against, By, FallbackRule, Question, Verdict
 from perftrend.dashboard.compare.patches import (
     ComparedTest,
     Patch,
@@ -32,7 +32,6 @@ from perftrend.dashboard.compare.patches import (
     read_patch,
     traces_of,
 )
-from perftrend.dashboard.compare.query import Against, By, FallbackRule, Question
 from perftrend.dashboard.compare.values import (
     TraceValues,
     ValuesAt,

@@ -15,8 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from perftrend.clients.gerrit import ReviewVerdict, connect
 from perftrend.dashboard.compare.comparison import PairComparison
-from perftrend.dashboard.compare.models import PostedEntry, ToPost, Verdict
-from perftrend.dashboard.compare.query import Question, Ratio
+from perftrend.dashboard.compare.models import PostedEntry, Question, Ratio, ToPost, Verdict
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain, value
 from perftrend.errors import SettingsError

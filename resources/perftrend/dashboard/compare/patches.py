@@ -24,7 +24,7 @@ from perftrend.errors import ArchiveError, UsageError, nearest
 from perftrend.model import TraceKey, Trials
 from perftrend.settings import JenkinsSettings
 from perftrend.store import Store
-from perftrend.store.patch_tests import PatchTest, PatchTrace
+from perftrend.store.verdicts import PatchTest, PatchTrace
 
 MOST_LISTED = 50
 """Maximum number of tests that are offered; the newest ones."""

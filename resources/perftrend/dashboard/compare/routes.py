@@ -15,31 +15,29 @@ from perftrend.analysis.ratios import AGGREGATES, WITHOUT
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.compare import gerrit_post
 from perftrend.dashboard.compare.comparison import PairComparison, compare_sides, select_traces
-from perftrend.dashboard.compare.csv_export import as_csv
 from perftrend.dashboard.compare.gerrit_post import message
 from perftrend.dashboard.compare.models import (
+    BY_NAME,
+    By,
     ChoiceEntry,
     CompareResponse,
+    MessageQuestion,
+    PageQuestion,
     ParameterEntry,
     PatchEntry,
     PostedEntry,
     Preview,
-    TableEntry,
-    ToPost,
-)
-from perftrend.dashboard.compare.patches import MOST_LISTED, patch_name
-from perftrend.dashboard.compare.query import (
-    BY_NAME,
-    By,
-    MessageQuestion,
-    PageQuestion,
     Question,
     Ratio,
+    TableEntry,
     TheQuestion,
+    ToPost,
     query_link_builder,
     rows_of,
 )
+from perftrend.dashboard.compare.patches import MOST_LISTED, patch_name
 from perftrend.dashboard.compare.table import (
+    as_csv,
     describe_cell,
     explore_link,
     format_cell_ratio,
@@ -56,7 +54,7 @@ from perftrend.dashboard.html_forms import FormProblem
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import ArchiveError, ServiceError, UsageError
-from perftrend.store.grants import ALL_TESTBEDS
+from perftrend.store.access import ALL_TESTBEDS
 
 router = APIRouter()
 

@@ -1,10 +1,15 @@
-"""The table of a comparison on a page: the part that is shown, and the format of its cells."""
+"""The table of a comparison: the part that a page shows, and the CSV export of all of it.
+
+The export has a line for each cell, with both values.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +19,18 @@ from perftrend.analysis.ratios import AGGREGATES, Layout, aggregate, levels, ran
 from perftrend.analysis.ratios.layout import cells_of
 from perftrend.dashboard import links
 from perftrend.dashboard.compare.comparison import PairComparison, ValueOrigin
-from perftrend.dashboard.compare.models import CellEntry, ColumnEntry, RowEntry, SideEntry, TableEntry
-from perftrend.dashboard.compare.query import BY_NAME, By, Question, Ratio
-from perftrend.dashboard.formats import NOTHING, change, value
+from perftrend.dashboard.compare.models import (
+    BY_NAME,
+    By,
+    CellEntry,
+    ColumnEntry,
+    Question,
+    Ratio,
+    RowEntry,
+    SideEntry,
+    TableEntry,
+)
+from perftrend.dashboard.formats import NOTHING, as_cell, change, plain, value
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
@@ -25,6 +39,12 @@ _MOST_CELLS = 600
 """Maximum number of cells on a page, which limits its size."""
 _FEWEST_ROWS, _MOST_ROWS = 10, 200
 _MINUS = "\N{MINUS SIGN}"
+
+_SIDE = ("trace", "value", "commit", "measured", "distance")
+HEADINGS = (
+    "test", "column", "unit", "better", "signed", "ratio", "low", "high", "verdict",
+    *(f"{side} {name}" for side in ("left", "right") for name in _SIDE),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,3 +255,42 @@ def explore_link(cell: CellEntry) -> str:
     if not all(side.commit for side in sides):
         return ""
     return links.of_plot(ids=list(dict.fromkeys(side.trace for side in sides)))
+
+
+def as_csv(comparison: PairComparison, requested: Question) -> str:
+    """Return all cells as CSV, the rows in the requested order."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(HEADINGS)
+    writer.writerows(_lines(comparison, requested))
+    return written.getvalue()
+
+
+def _lines(comparison: PairComparison, requested: Question) -> Iterator[list[object]]:
+    layout, ordered = comparison.layout, sort_rows(comparison, requested)
+    rows = ordered.order.tolist()
+    for row, cells in zip(rows, cells_of(layout, rows), strict=True):
+        for column, pair in cells:
+            cell = cell_of(comparison, ordered.shades, pair)
+            yield [
+                as_cell(plain(layout.rows[row])),
+                as_cell(plain(layout.columns[column].name)),
+                as_cell(plain(cell.unit)),
+                cell.better,
+                *(_exact(number) for number in (cell.signed, cell.ratio, cell.low, cell.high)),
+                cell.verdict,
+                *_csv_side(cell.left),
+                *_csv_side(cell.right),
+            ]
+
+
+def _csv_side(side: SideEntry) -> Iterator[object]:
+    yield as_cell(plain(side.trace))
+    yield _exact(side.value)
+    yield side.commit
+    yield side.measured.isoformat().replace("+00:00", "Z") if side.measured else ""
+    yield side.distance
+
+
+def _exact(number: float | None) -> str:
+    return "" if number is None else repr(number)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from perftrend.analysis.ratios import Values, noise_of_history, noise_of_samples
 from perftrend.dashboard.catalog import Traces
-from perftrend.dashboard.compare.query import FallbackRule
+from perftrend.dashboard.compare.models import FallbackRule
 from perftrend.errors import UsageError
 from perftrend.model import Samples
 from perftrend.settings.values import moment_of

@@ -18,8 +18,8 @@ from perftrend.dashboard.context import Context
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.pages import json_of, page
 from perftrend.errors import ArchiveError
+from perftrend.store.access import Spent
 from perftrend.store.ingestions import IngestionState
-from perftrend.store.tokens import Spent
 
 LONGEST_BODY = 8192
 """In bytes: an event names a job and a build; those of Jenkins have some more fields."""

@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from perftrend.dashboard.metrics import Metrics
-from perftrend.dashboard.middleware.clients import Clients
+from perftrend.dashboard.middleware.rate_limit import Clients
 
 LOG = logging.getLogger(__name__)
 

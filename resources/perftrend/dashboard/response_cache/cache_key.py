@@ -29,7 +29,7 @@ from perftrend.dashboard.auth.authorization import IDENTITY
 from perftrend.dashboard.auth.roles import Person
 from perftrend.dashboard.auth.sessions import UserSession
 from perftrend.dashboard.formats import plain
-from perftrend.dashboard.middleware.clients import is_loopback
+from perftrend.dashboard.middleware.rate_limit import is_loopback
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., object])
 NAME, TOKEN = (f"blank-{secrets.token_hex(16)}" for _ in range(2))

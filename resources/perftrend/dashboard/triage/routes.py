@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -18,6 +19,7 @@ from perftrend.dashboard.form_errors import in_field
 from perftrend.dashboard.formats import percent
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
+from perftrend.dashboard.triage.item_plot import common_range, draw
 from perftrend.dashboard.triage.models import (
     LARGEST_NUMBER,
     EditedItems,
@@ -32,13 +34,20 @@ from perftrend.dashboard.triage.models import (
     TriagePage,
     Undo,
 )
-from perftrend.dashboard.triage.plot_geometry import common_range, draw
-from perftrend.dashboard.triage.snooze import FORMS, NEXT_RUN, parse_snooze
 from perftrend.dashboard.triage.views import explore_link, hashes, item_detail, item_views, sparklines
+from perftrend.errors import UsageError
 from perftrend.store.activity import BulkEditResult
-from perftrend.store.alerts import OPEN, SNOOZED, STATUSES, Item, ItemSelection, TriageEdit
+from perftrend.store.alerts import OPEN, SNOOZED, STATUSES, Item, ItemSelection, Snooze, TriageEdit
 from perftrend.store.alerts.outbox import MOST_ATTEMPTS
 from perftrend.text import format_count
+
+NEXT_RUN = "next run"
+FORMS = "enter next run, 7 days, a date such as 2026-12-01, or a build such as build 61"
+
+_LONGEST = timedelta(days=3660)
+_BUILD = re.compile(r"(?:build )?#?([0-9]{1,9})")
+_PERIOD = re.compile(r"([0-9]{1,4}) ?(d|days?|w|weeks?)")
+_WEEK_DAYS = 7
 
 router = APIRouter()
 
@@ -62,6 +71,52 @@ TheOwner = Annotated[OwnerEdit, Depends(parse_body(OwnerEdit))]
 TheMerge = Annotated[ItemVersions, Depends(parse_body(ItemVersions))]
 TheSplit = Annotated[Split, Depends(parse_body(Split))]
 TheUndo = Annotated[Undo, Depends(parse_body(Undo))]
+
+
+def parse_snooze(site: AppContext, testbed: str, text: str, now: datetime) -> Snooze:
+    """Return when an item of a testbed is new again; an empty text is the next run.
+
+    A build is one of the job of the newest nightly run.
+
+    :raises UsageError: if the text has no such form, or the moment or the run is in the past.
+    """
+    entered = " ".join(text.lower().split())
+    if entered in {"", NEXT_RUN}:
+        job, newest = _newest_build(site, testbed)
+        return Snooze(job=job, build=newest + 1)
+    if build := _BUILD.fullmatch(entered):
+        job, newest = _newest_build(site, testbed)
+        if int(build[1]) <= newest:
+            raise UsageError(
+                f"until: {testbed} has measured build {newest} of {job} already; enter a greater number"
+            )
+        return Snooze(job=job, build=int(build[1]))
+    until = _moment(entered, now)
+    if until is None:
+        raise UsageError(f"until: {FORMS}")
+    if not now < until <= now + _LONGEST:
+        raise UsageError(f"until: {until:%Y-%m-%d} is not within the next ten years; enter a later date")
+    return Snooze(until=until)
+
+
+def _moment(entered: str, now: datetime) -> datetime | None:
+    if period := _PERIOD.fullmatch(entered):
+        return now + timedelta(days=int(period[1]) * (_WEEK_DAYS if period[2].startswith("w") else 1))
+    try:
+        moment = datetime.fromisoformat(entered.upper())
+    except ValueError:
+        return None
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        return None
+
+
+def _newest_build(site: AppContext, testbed: str) -> tuple[str, int]:
+    found = site.store.alerts.newest_build(testbed)
+    if found is None:
+        raise UsageError(f"until: {testbed} has no nightly run yet; enter a date")
+    return found
 
 
 @router.get("/triage", response_model=TriagePage)

@@ -17,8 +17,7 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import jobs_of_item
 from perftrend.dashboard.links import MOST_IDS, PlotPart
-from perftrend.dashboard.triage.environment import environment_changes
-from perftrend.dashboard.triage.history import history_entry
+from perftrend.dashboard.triage.item_details import commits_of, environment_changes, history_entry
 from perftrend.dashboard.triage.item_plot import item_plots, shown_findings, window_of
 from perftrend.dashboard.triage.models import (
     FinderView,
@@ -29,7 +28,6 @@ from perftrend.dashboard.triage.models import (
     TraceView,
 )
 from perftrend.dashboard.triage.notifications import is_given_up, name_of
-from perftrend.dashboard.triage.range_commits import commits_of
 from perftrend.model import Samples
 from perftrend.scale import Scale, padded_range
 from perftrend.store.alerts import CHANGES, Item, StoredFinding

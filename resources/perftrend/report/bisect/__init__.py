@@ -1,9 +1,8 @@
 """Reports of a bisection: the console's text, the message in Gerrit, JSON and a page."""
 
-from perftrend.report.bisect.contents import BisectReport, BisectSubject, NamedCommit
 from perftrend.report.bisect.messages import console, culprit_message, message, show_step, step
 from perftrend.report.bisect.page import document, files, write
-from perftrend.report.bisect.texts import sentence
+from perftrend.report.bisect.texts import BisectReport, BisectSubject, NamedCommit, sentence
 
 __all__ = [
     "BisectReport",

@@ -18,9 +18,8 @@ from perftrend.console import print_text
 from perftrend.errors import BuildError
 from perftrend.model import BuildMeasurement
 from perftrend.report.bisect import texts
-from perftrend.report.bisect.contents import BisectReport
-from perftrend.report.bisect.texts import Cells, attempted_commits, effects, measurements
-from perftrend.report.csit_console import groups, values
+from perftrend.report.bisect.texts import BisectReport, Cells, attempted_commits, effects, measurements
+from perftrend.report.terminal import groups, values
 from perftrend.text import HASH, align, excerpt, fit_table, format_count, format_probability, line, value
 
 ROOM = 11_000

@@ -20,9 +20,8 @@ from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.bisect.command import format_comment
 from perftrend.model import BuildMeasurement, finite
 from perftrend.report.bisect import texts
-from perftrend.report.bisect.contents import BisectReport
 from perftrend.report.bisect.messages import console, message
-from perftrend.report.bisect.texts import attempted_commits, effects, measurements
+from perftrend.report.bisect.texts import BisectReport, attempted_commits, effects, measurements
 from perftrend.report.folder import (
     CONSOLE,
     INDEX,

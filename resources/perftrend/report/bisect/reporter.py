@@ -13,11 +13,11 @@ from perftrend.bisect.runner import BisectPlan
 from perftrend.builds import Builds
 from perftrend.clients.git import Repository, without_password
 from perftrend.errors import PerftrendError, explain
-from perftrend.execution.job_record import JobResult, NamedCulprit
+from perftrend.execution.job_request import JobResult, NamedCulprit
 from perftrend.execution.revisions import ReviewedPatch
 from perftrend.report import gerrit_post
 from perftrend.report.bisect import messages, page, texts
-from perftrend.report.bisect.contents import BisectReport, BisectSubject, NamedCommit
+from perftrend.report.bisect.texts import BisectReport, BisectSubject, NamedCommit
 from perftrend.settings import Settings
 from perftrend.text import format_count
 

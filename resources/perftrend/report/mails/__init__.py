@@ -7,7 +7,7 @@ which Jenkins sends, or sent from here: each recipient gets one mail with everyt
 Source: "Trend Analysis", sections Trend Compliance and Common Patterns.
 """
 
-from perftrend.report.mails.changes import reportable
+from perftrend.report.mails.causes import reportable
 from perftrend.report.mails.content import Links
 from perftrend.report.mails.delivery import NAMES, send, send_failed_job, write, write_failed_job
 from perftrend.report.mails.record import FILES, MailRecord, PendingRuns

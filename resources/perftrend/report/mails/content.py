@@ -14,8 +14,15 @@ import jinja2
 
 from perftrend.model import Outcome, Run, Verdict
 from perftrend.report.folder import environment
-from perftrend.report.mails.causes import Cause, causes, lacks_result
-from perftrend.report.mails.changes import MOST_ROWS, TEXT_COLUMNS, ChangeTable, tables
+from perftrend.report.mails.causes import (
+    MOST_ROWS,
+    TEXT_COLUMNS,
+    Cause,
+    ChangeTable,
+    causes,
+    lacks_result,
+    tables,
+)
 from perftrend.report.mails.mail_text import WIDTH, align, line, plain, shorten, wrap
 from perftrend.report.references import References
 from perftrend.settings import Settings

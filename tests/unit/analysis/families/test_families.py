@@ -14,7 +14,7 @@ from perftrend.analysis.families import (
     find_family_changes,
     find_shared_changes,
 )
-from perftrend.analysis.families.memory import NoiseMemory, autocorrelations, memory_of
+from perftrend.analysis.families.nights import NoiseMemory, autocorrelations, memory_of
 from perftrend.analysis.families.simulator import NoiseOfNights, simulate
 from perftrend.model import Better, Run, Samples, Series, TraceKey
 

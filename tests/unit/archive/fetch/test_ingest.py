@@ -354,7 +354,7 @@ def test_terminal_shows_one_line_that_changes() -> None:
 
 def test_log_gets_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     log, tally, now = io.StringIO(), Tally(), [0.0]
-    monkeypatch.setattr("perftrend.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("perftrend.console.time.monotonic", lambda: now[0])
 
     with FetchProgress(tally, log) as progress:
         for _ in range(240):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.comparison.observations import Levels, Observation, levels
-from perftrend.bisect.adaptive import density
-from perftrend.bisect.adaptive.density import Density
+from perftrend.bisect.adaptive import noise_model
+from perftrend.bisect.adaptive.noise_model import Density
 
 
 def of_two_speeds(steps: np.ndarray, size: float, seed: int = 1) -> Levels:
@@ -124,7 +124,7 @@ def test_values_are_predicted_alike_one_by_one_and_all_at_once() -> None:
         Density(measured.without(range(count, 1050)), steps[:, :count], np.empty((0, count)))
         for count in range(1, 31)
     ]
-    density._cache.clear()
+    noise_model._cache.clear()
     at_once = Density(several, steps[:, :30], np.empty((0, 30)))
 
     assert at_once.one.tolist() == one_by_one[-1].one.tolist()
@@ -137,7 +137,7 @@ def test_sizes_between_those_of_the_grid_are_weighed_like_these() -> None:
     found = Density(of_two_speeds(steps[0], 5.0), steps, np.empty((0, 40)))
 
     for step in (*steps, np.zeros(40), np.ones(40)):
-        assert found._of_sizes(step, density.DIFFERENCES) == pytest.approx(found._by_width(step))
+        assert found._of_sizes(step, noise_model.DIFFERENCES) == pytest.approx(found._by_width(step))
 
 
 def test_one_more_value_in_a_long_search_is_one_step_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +145,8 @@ def test_one_more_value_in_a_long_search_is_one_step_for_each_class(monkeypatch:
     measured = of_two_speeds(steps[0], 5.0)
     Density(measured.without([110]), steps[:, :110], np.empty((0, 110)))
     computed = []
-    added = density._increment
-    monkeypatch.setattr(density, "_increment", lambda y, step: computed.append(step) or added(y, step))
+    added = noise_model._increment
+    monkeypatch.setattr(noise_model, "_increment", lambda y, step: computed.append(step) or added(y, step))
 
     Density(measured, steps, np.empty((0, 111)))
 

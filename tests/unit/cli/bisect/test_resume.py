@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftrend.bisect import BisectSession
-from perftrend.bisect.records import Journal
+from perftrend.bisect.session import Journal
 from perftrend.builds import Builds
 from perftrend.files import hold_lock
 from perftrend.model import BuildMeasurement

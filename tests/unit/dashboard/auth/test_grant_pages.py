@@ -12,12 +12,12 @@ from httpx import Response
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
+from perftrend.dashboard.auth.authentication import new_token
 from perftrend.dashboard.auth.roles import Role
-from perftrend.dashboard.auth.tokens import new_token
 from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store
-from perftrend.store.grants import ALL_TESTBEDS
+from perftrend.store.access import ALL_TESTBEDS
 from tests.unit.dashboard.conftest import FIRST, TESTBEDS, signed_in, token_of
 
 JSON = {"Accept": "application/json"}

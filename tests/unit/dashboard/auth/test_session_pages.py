@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import Authenticator, Person
-from perftrend.store.sessions import StoredSession
+from perftrend.store.access import StoredSession
 from tests.unit.dashboard.conftest import token_of
 
 JSON = {"Accept": "application/json"}

@@ -20,9 +20,9 @@ from perftrend.dashboard.clusters.clustering import ClusteringResult, rule
 from perftrend.dashboard.clusters.models import ClusterOptions
 from perftrend.model import Run, TraceKey
 from perftrend.store import Store
+from perftrend.store.access import ALL_TESTBEDS
 from perftrend.store.alerts import Rules
 from perftrend.store.connection import write_transaction
-from perftrend.store.grants import ALL_TESTBEDS
 from perftrend.store.requests import PAGE, RequestState
 from perftrend.store.schema import findings, items
 from tests.unit.dashboard.clusters.conftest import COMMITS, stored

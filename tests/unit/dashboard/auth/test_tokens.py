@@ -13,12 +13,12 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
+from perftrend.dashboard.auth.authentication import find_token, new_token, user_of
 from perftrend.dashboard.auth.roles import Person, Role, User
-from perftrend.dashboard.auth.tokens import find_token, new_token, user_of
 from perftrend.errors import UsageError
 from perftrend.store import Store
+from perftrend.store.access import Token
 from perftrend.store.schema import tokens
-from perftrend.store.tokens import Token
 
 JSON = {"Accept": "application/json"}
 DAY = timedelta(days=1)

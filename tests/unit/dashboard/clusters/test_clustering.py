@@ -13,10 +13,9 @@ from starlette.testclient import TestClient
 
 from perftrend.analysis.cluster import CUTOFF
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.clusters import worker as cluster_worker
-from perftrend.dashboard.clusters.clustering import ClusteringResult, find
+from perftrend.dashboard.clusters import clustering as cluster_worker
+from perftrend.dashboard.clusters.clustering import ClusteringResult, ClusteringWorker, find
 from perftrend.dashboard.clusters.models import ClusterOptions, ClusterSummary
-from perftrend.dashboard.clusters.worker import ClusteringWorker
 from perftrend.errors import UsageError
 from perftrend.store.clusterings import ClusteringState
 from tests.unit.dashboard.clusters.conftest import JSON, TESTBED, listed

@@ -11,7 +11,7 @@ from perftrend.dashboard.compare import gerrit_post
 from perftrend.report.perftest import PerftestSubject, document
 from perftrend.settings import Settings
 from perftrend.store import Store
-from perftrend.store.patch_tests import PatchTest
+from perftrend.store.verdicts import PatchTest
 from tests.doubles.gerrit import GerritDouble, running
 from tests.unit.dashboard.conftest import TESTBEDS, TESTS
 from tests.unit.report.perftest.reports import compared

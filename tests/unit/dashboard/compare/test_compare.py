@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from perftrend.archive.ingestion import of_experiment
 from perftrend.dashboard.compare import comparison
-from perftrend.dashboard.compare.query import Question, query_link_builder, rows_of
+from perftrend.dashboard.compare.models import Question, query_link_builder, rows_of
 from tests.unit.dashboard.conftest import FIRST, RUNS, STEP, TESTBEDS, TESTS, Filled, add_run, commit
 
 JSON = {"Accept": "application/json"}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.dashboard.catalog import Catalog
-from perftrend.dashboard.compare.query import FallbackRule
+from perftrend.dashboard.compare.models import FallbackRule
 from perftrend.dashboard.compare.values import (
     REACH,
     AxisPlace,

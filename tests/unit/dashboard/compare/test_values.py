@@ -15,7 +15,7 @@ from perftrend.analysis.ratios import noise_of_history
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.compare import comparison, values
 from perftrend.dashboard.compare.comparison import WholeTiles
-from perftrend.dashboard.compare.query import FallbackRule
+from perftrend.dashboard.compare.models import FallbackRule
 from perftrend.dashboard.compare.values import AxisPlace, axes_of, read_nearest_values
 from perftrend.model import Better, Result, Run, Samples, Status, TraceKey
 from perftrend.store import Store

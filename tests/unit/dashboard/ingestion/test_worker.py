@@ -16,7 +16,7 @@ from perftrend.dashboard.ingestion import worker
 from perftrend.dashboard.ingestion.worker import command_of, environment_of, work_once
 from perftrend.settings import Settings
 from perftrend.store.ingestions import Ingestion, IngestionState
-from perftrend.store.patch_tests import PatchTest
+from perftrend.store.verdicts import PatchTest
 
 JOB = "perftrend-trending-nightly-2n-clx"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perftrend.dashboard.middleware.clients import Clients, bucket_of, is_loopback
+from perftrend.dashboard.middleware.rate_limit import Clients, bucket_of, is_loopback
 from perftrend.errors import SettingsError
 
 

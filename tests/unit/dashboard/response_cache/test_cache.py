@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth import Authenticator, Person, Role
-from perftrend.dashboard.auth.tokens import new_token
+from perftrend.dashboard.auth.authentication import new_token
 from perftrend.dashboard.response_cache.cache_key import NAME, TOKEN
 from perftrend.errors import StoreError
 from perftrend.settings import Settings

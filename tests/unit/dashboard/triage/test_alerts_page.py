@@ -252,7 +252,7 @@ def test_dry_run_that_meets_a_defect_says_so(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of\ntwo lines")
 
-    monkeypatch.setattr("perftrend.dashboard.triage.dry_runs.history_of", broken)
+    monkeypatch.setattr("perftrend.dashboard.triage.alert_routes.history_of", broken)
 
     result = dry_run(editor, alert)
 
@@ -295,7 +295,7 @@ def test_action_without_a_target_says_what_to_write(
 def test_dry_run_of_too_much_is_refused_with_what_would_do(
     nights: Nights, editor: TestClient, alert: Alert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftrend.dashboard.triage.dry_runs.MOST_WORK", 30)
+    monkeypatch.setattr("perftrend.dashboard.triage.alert_routes.MOST_WORK", 30)
 
     answer = send(editor, f"/alerts/{alert.identity}/dry-run", {"testbed": TESTBED, "nights": 20})
 

@@ -9,8 +9,7 @@ import pytest
 
 from perftrend.builds import find_mirror, open_builds
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage.environment import differences
-from perftrend.dashboard.triage.history import history_entry
+from perftrend.dashboard.triage.item_details import differences, history_entry
 from perftrend.dashboard.triage.models import EnvironmentChange, ItemDetail
 from perftrend.dashboard.triage.views import item_detail
 from perftrend.settings import Settings

@@ -9,9 +9,18 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from perftrend.dashboard.triage.item_plot import SIDE, PlotWindow, relative_to_means, window_of
+from perftrend.dashboard.triage.item_plot import (
+    HEIGHT,
+    SIDE,
+    WIDTH,
+    PlotWindow,
+    common_range,
+    draw,
+    line_path,
+    relative_to_means,
+    window_of,
+)
 from perftrend.dashboard.triage.models import ItemPlot, PlotPoint
-from perftrend.dashboard.triage.plot_geometry import HEIGHT, WIDTH, common_range, draw, line_path
 from perftrend.store.alerts import Span
 from perftrend.store.tiles import TileColumn
 

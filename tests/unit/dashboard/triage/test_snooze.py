@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage.snooze import parse_snooze
+from perftrend.dashboard.triage.routes import parse_snooze
 from perftrend.errors import UsageError
 from perftrend.store import Store
 from perftrend.store.alerts import SNOOZED, Alert, Snooze, TriageEdit

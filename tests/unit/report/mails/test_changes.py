@@ -16,7 +16,7 @@ import pytest
 from perftrend.analysis import Criteria, evaluate
 from perftrend.model import Better, Outcome, Result, Run, Series, Status, TraceKey, Verdict
 from perftrend.report.mails import MailRecord, reportable
-from perftrend.report.mails.changes import reported_change
+from perftrend.report.mails.causes import reported_change
 
 STEADY = [10.0, 10.01, 9.99, 10.02, 9.98, 10.0, 10.01, 9.99, 10.0, 10.01, 9.99, 10.0]
 TRACES = {

@@ -1,0 +1,196 @@
+"""Details of an item: its commits, environment differences, and history in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from perftrend.builds import find_mirror
+from perftrend.clients.git import Commit, Repository
+from perftrend.dashboard import links
+from perftrend.dashboard.context import AppContext
+from perftrend.dashboard.triage.item_plot import window_of
+from perftrend.dashboard.triage.models import CommitView, EnvironmentChange, HistoryEntry
+from perftrend.errors import PerftrendError
+from perftrend.model import PRODUCT, Run
+from perftrend.settings import ProjectSettings
+from perftrend.store.activity import ActivityEntry
+from perftrend.store.alerts import STATUSES, Item, Span
+from perftrend.store.tiles import TileColumn
+
+_JOB = "job"
+
+MOST_COMMITS = 100
+_READ_S = 0.5
+_RANGES = 256
+"""Number of ranges whose commits are cached."""
+_WHOLE_HASH = 40
+
+Extent: TypeAlias = Literal["all", "newest", "measured"]
+
+_STATUS = "|".join(STATUSES)
+_UNTIL = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|[^:]+/\d+"
+_TRIAGED = re.compile(
+    rf"(?:(?P<old>{_STATUS}) → )?(?P<new>{_STATUS})(?P<until> until (?:{_UNTIL}))?(?:: (?P<message>.*))?",
+    re.DOTALL,
+)
+_SENT = re.compile(r"(?P<action>.+) of alert (?P<alert>\d{1,10})")
+_KINDS = {
+    "regression": "a regression",
+    "progression": "an improvement",
+    "silence": "missing data",
+    "stopped": "a testbed without runs",
+}
+_FORMS = {
+    "joined": "Found in {what}",
+    "closed": "Closed automatically{detail}",
+    "reopened": "Reopened automatically{detail}",
+    "assigned": "{user} assigned it to {what}",
+    "merged": "{user} merged {part}",
+    "separated": "{user} separated {part}",
+    "split": "{user} split {part}",
+}
+
+
+def environment_changes(site: AppContext, item: Item) -> list[EnvironmentChange]:
+    """Return what differs between the last good run and the first changed one, except the device's commit."""
+    columns = site.store.tiles.axis(item.testbed).columns
+    window = window_of(columns, item.span, is_own=True)
+    if window is None or window.first_changed >= len(columns):
+        return []
+    old, new = (site.store.tiles.runs(columns[place]) for place in (window.last_good, window.first_changed))
+    return differences(_environment(old), _environment(new))
+
+
+def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[EnvironmentChange]:
+    """Return the parts of two environments that differ, without the device and its other names.
+
+    A part that one of them does not name is not known, which is not a difference.
+    """
+    device = (old.get(PRODUCT), new.get(PRODUCT))
+    return [
+        EnvironmentChange(name=name, before=old[name], after=new[name])
+        for name in sorted(old.keys() & new.keys())
+        if old[name] != new[name] and name != PRODUCT and (old[name], new[name]) != device
+    ]
+
+
+def _environment(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the versions and the jobs of runs by name; several values of one name are joined."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in (*run.versions.items(), (_JOB, run.job)):
+            values.setdefault(str(name), set()).add(str(value))
+    return {name: ", ".join(sorted(found)) for name, found in values.items()}
+
+
+def commits_of(site: AppContext, item: Item) -> tuple[list[CommitView], Extent]:
+    """Return the commits of the range, the oldest first, and which ones these are."""
+    columns = site.store.tiles.axis(item.testbed).columns
+    span = item.span
+    measured = [column for column in columns if span.last_good < column.started <= span.first_changed]
+    known = () if item.kind == "stopped" else _read_commits(site.settings.project, span)
+    if not known:
+        return _views(site, item, [(column, None) for column in measured[:MOST_COMMITS]]), "measured"
+    shown = known[::-1][-MOST_COMMITS:]
+    pairs = [(_find_column(measured, commit), commit) for commit in shown]
+    # Such as the last good commit, measured again with the change.
+    others = [column for column in measured if column not in [found for found, _ in pairs]]
+    return (
+        _views(site, item, [*((column, None) for column in others[:MOST_COMMITS]), *pairs]),
+        "newest" if len(known) > MOST_COMMITS else "all",
+    )
+
+
+def _find_column(measured: Sequence[TileColumn], commit: Commit) -> TileColumn | None:
+    """Return the first measurement of a commit; None: it was not measured."""
+    return next((each for each in measured if each.revision and commit.hash.startswith(each.revision)), None)
+
+
+def _views(
+    site: AppContext, item: Item, pairs: Sequence[tuple[TileColumn | None, Commit | None]]
+) -> list[CommitView]:
+    # Annotations have the hash as the run named it.
+    names = [column.revision if column else commit.hash if commit else "" for column, commit in pairs]
+    annotations = site.store.annotations.of(names, testbed=item.testbed)
+    return [
+        CommitView(
+            commit=commit.hash if commit else name,
+            subject=commit.subject if commit else "",
+            author=commit.author if commit else "",
+            started=column.started if column else None,
+            link=links.of_commit(commit.hash if commit else name, site.settings),
+            annotations=[each.text for each in annotations.get(name, ())],
+        )
+        for name, (column, commit) in zip(names, pairs, strict=True)
+    ]
+
+
+def _read_commits(project: ProjectSettings, span: Span) -> tuple[Commit, ...]:
+    """Return the newest commits of a range, the newest first; none if they are not known."""
+    old, new = span.last_good_revision, span.first_changed_revision
+    if not old or not new or old == new:
+        return ()
+    try:
+        mirror = find_mirror(project, timeout_s=_READ_S)
+        return _read(mirror.folder, old, new) if mirror else ()
+    except PerftrendError:
+        # The mirror does not have these commits yet, or git takes too long: tried again the next time.
+        return ()
+
+
+@lru_cache(maxsize=_RANGES)
+def _read(folder: Path, old: str, new: str) -> tuple[Commit, ...]:
+    """Return the newest commits of a range in a mirror; the commits of a range never change.
+
+    :raises PerftrendError: if they cannot be read.
+    """
+    mirror = Repository.local(folder, timeout_s=_READ_S)
+    whole = (each if len(each) == _WHOLE_HASH else mirror.resolve(each) for each in (old, new))
+    return mirror.newest(*whole, limit=MOST_COMMITS + 1)
+
+
+def history_entry(entry: ActivityEntry, alerts: Mapping[int, str]) -> HistoryEntry:
+    """Return an entry with its sentence.
+
+    :param alerts: names of the alerts by their ids.
+    """
+    return HistoryEntry(
+        number=entry.number,
+        moment=entry.moment,
+        user=entry.user,
+        action=entry.action,
+        subject=entry.subject,
+        detail=entry.detail,
+        text=_sentence(entry, alerts),
+    )
+
+
+def _sentence(entry: ActivityEntry, alerts: Mapping[int, str]) -> str:
+    triaged = _TRIAGED.fullmatch(entry.detail) if entry.action == "triaged" else None
+    sent = _SENT.fullmatch(entry.detail) if entry.action == "sent" else None
+    if triaged:
+        return f"{entry.user} {_describe(triaged)}"
+    if sent:
+        name = alerts.get(int(sent["alert"]), "a deleted alert")
+        return f"{sent['action'].capitalize()} sent for {name}"
+    if entry.action == "found":
+        kind, _, testbed = entry.detail.partition(" on ")
+        return f"Found as {_KINDS.get(kind, kind)} on {testbed}"
+    detail = f": {entry.detail}" if entry.detail else ""
+    form = _FORMS.get(entry.action, "{user} {action} it{detail}")
+    part = f"it {entry.detail}" if entry.detail.startswith(("into ", "from ")) else entry.detail
+    return form.format(user=entry.user, action=entry.action, detail=detail, what=entry.detail, part=part)
+
+
+def _describe(triaged: re.Match[str]) -> str:
+    message = f": {triaged['message']}" if triaged["message"] else ""
+    until = triaged["until"] or ""
+    if triaged["old"]:
+        return f"changed the status from {triaged['old']} to {triaged['new']}{until}{message}"
+    if until:
+        return f"snoozed it{until}{message}"
+    return f"changed the message{message}" if message else "removed the message"
