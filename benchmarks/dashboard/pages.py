@@ -39,6 +39,7 @@ PAGES: Mapping[str, str] = {
     "Views": "/views",
     "Runs": "/runs",
     "Queue": "/queue",
+    "Calibration": "/calibration",
     "Ingestions": "/ingest",
     "Activity": "/activity",
     "Help": "/help",

@@ -19,6 +19,7 @@ from perftrend.analysis import mdl
 from perftrend.dashboard import annotations as annotating
 from perftrend.dashboard import (
     api_reference,
+    calibration,
     health,
     job_requests,
     overview,
@@ -64,6 +65,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
     traces.router,
     queue.router,
+    calibration.router,
     job_requests.router,
     search.router,
     saved_views.router,

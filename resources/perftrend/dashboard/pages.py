@@ -40,7 +40,7 @@ NAVIGATION: Mapping[str, str] = {
 
 HELP_TOPICS = (
     "overview", "triage", "alerts", "explore", "clusters", "compare", "annotations", "runs", "queue", "jobs",
-    "search", "views", "users", "activity",
+    "calibration", "search", "views", "users", "activity",
 )  # fmt: skip
 """Topics of the help, which are the first parts of the paths of pages."""
 SENT_FORM = "perftrend.form"

@@ -328,6 +328,11 @@ class Requests:
         """Return the requests that were made for an item, the newest first."""
         return self._select(requests.c.item == item)[::-1]
 
+    def with_results(self, job: str, since: datetime) -> list[Request]:
+        """Return the requests of a job that were made since a moment and have a result, the oldest first."""
+        has_result = requests.c.result.is_not(None)
+        return self._select((requests.c.job == job) & (requests.c.asked >= since) & has_result)
+
     def record_progress(self, key: str, text: str) -> None:
         """Store what the job of a request does now."""
         self._record(key, progress=text)

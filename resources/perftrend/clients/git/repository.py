@@ -22,6 +22,8 @@ _WHOLE = re.compile(r"[0-9a-f]{40}")
 _REF = re.compile(r"refs/[A-Za-z0-9_][A-Za-z0-9._+@/-]*[A-Za-z0-9_]")
 _FORMAT = "%H%x00%P%x00%an%x00%ct%x00%s"
 _CHANGE_ID = re.compile(r"I[0-9a-f]{40}")
+_REVERTS = "This reverts commit "
+_REVERTED = re.compile(rf"{_REVERTS}([0-9a-f]{{40}})")
 _CANDIDATES = 4
 _CHECKOUT_S = 1800.0
 _LONGEST_NAME = 60
@@ -246,6 +248,14 @@ class Repository:
         form = "--format=%(trailers:key=Change-Id,valueonly,separator=%x20)"
         found = self._git.run("log", "--max-count=1", form, _whole(commit), "--").split()
         return found[-1] if found and _CHANGE_ID.fullmatch(found[-1]) else ""
+
+    def reverted(self) -> frozenset[str]:
+        """Return the full hashes of commits that a commit of a branch says it reverts, as git words it.
+
+        :raises ServiceError: if the command takes too long.
+        """
+        messages = self._git.run("log", "--branches", "--format=%b", "--fixed-strings", f"--grep={_REVERTS}")
+        return frozenset(_REVERTED.findall(messages))
 
     def diff(self, commit: str, *, most_lines: int = 100) -> tuple[str, ...]:
         """Return the first lines of a commit's diff; for a merge, the diff to its first parent.

@@ -1,6 +1,7 @@
 """Alerts, the items that they found, and the outbox."""
 
 from perftrend.store.alerts.alerts import ACTIONS, DIRECTIONS, Alert, Alerts, Override, Rules
+from perftrend.store.alerts.calibration import LEVELS, FindingOutcomes, RunTimes
 from perftrend.store.alerts.item_rows import (
     CHANGES,
     OPEN,
@@ -21,11 +22,13 @@ __all__ = [
     "ACTIONS",
     "CHANGES",
     "DIRECTIONS",
+    "LEVELS",
     "OPEN",
     "SNOOZED",
     "STATUSES",
     "Alert",
     "Alerts",
+    "FindingOutcomes",
     "Item",
     "ItemSelection",
     "ItemTriage",
@@ -35,6 +38,7 @@ __all__ = [
     "Outbox",
     "Override",
     "Rules",
+    "RunTimes",
     "Snooze",
     "Span",
     "StoredFinding",

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from perftrend.store.activity import EditResult, record
+from perftrend.store.alerts.calibration import Calibration
 from perftrend.store.alerts.items import Items
 from perftrend.store.alerts.nights import Night, night
 from perftrend.store.alerts.outbox import Outbox
@@ -194,6 +195,11 @@ class Alerts:
     def items(self) -> Items:
         """The items that the alerts found, to be triaged."""
         return Items(self._engine)
+
+    @property
+    def calibration(self) -> Calibration:
+        """What became of the changes that were reported."""
+        return Calibration(self._engine)
 
     @property
     def outbox(self) -> Outbox:

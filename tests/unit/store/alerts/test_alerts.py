@@ -13,9 +13,14 @@ import pytest
 from perftrend.model import Run
 from perftrend.store import Store
 from perftrend.store.alerts import SNOOZED, Item, ItemSelection, Override, Rules, Snooze, Span, TriageEdit
+from perftrend.store.requests import Request
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = Rules("all", "")
+REQUEST = Request(
+    key="k", change=1, patch_set=2, project="router", branch="master", revision="a" * 40, ref="r", review="m",
+    comment="c", path=None, account="1", asked=NOW, place=0, line="perftest-tb", job="perftest", testbed="tb",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -118,6 +123,42 @@ def test_items_of_other_testbeds_stand_beside_one_where_a_commit_may_explain_bot
         other = night.add_item(kind, where, owner="", now=NOW)
 
     assert [other] * is_beside == [each.identity for each in store.alerts.items.find_related(item, limit=9)]
+
+
+def test_reported_changes_are_grouped_by_what_became_of_them(store: Store) -> None:
+    with store.alerts.night("tb", newest_run=1, since=None) as night:
+        item = night.add_item("regression", span(), owner="ann", now=NOW)
+        confidences = {"a": 0.999, "b": 0.99, "c": 0.97, "d": 0.5, "e": None}
+        found = [{**finding(trace * 32), "confidence": sure} for trace, sure in confidences.items()]
+        night.add_findings(item, "regression", found, now=NOW)
+        silence = night.add_item("silence", span(), owner="ann", now=NOW)
+        night.add_findings(silence, "silence", [{**finding("f" * 32), "confidence": 1.0}], now=NOW)
+        gone = next(each.identity for each in night.findings_of(item) if each.trace[0] == "b")
+        night.set_gone([gone], now=NOW + timedelta(days=3))
+
+    reported = store.alerts.calibration.reported(NOW)
+
+    assert {(0.99, None, 1), (0.99, NOW + timedelta(days=3), 1), (0.95, None, 1), (0.0, None, 1)} == {
+        (each.level, each.gone, each.count) for each in reported
+    }
+    assert {("tb", NOW, "new")} == {(each.testbed, each.found, each.status) for each in reported}
+    assert [] == store.alerts.calibration.reported(NOW + timedelta(seconds=1))
+
+
+def test_time_of_a_testbed_is_that_of_its_nights_and_requests(store: Store) -> None:
+    hour = timedelta(hours=1)
+    for build in range(2):
+        started = NOW + build * timedelta(days=1)
+        store.add(Run("tb", "nightly", build + 1, started, started + hour, {}), [])
+    store.add(Run("tb", "lab", 1, NOW, NOW + hour, {}, experiment="new card"), [])
+    store.requests.add([replace(REQUEST, began=NOW, duration_s=1800.0)])
+
+    (of_tb,) = store.alerts.calibration.times(NOW)
+
+    assert ("tb", [NOW, NOW + timedelta(days=1)], 2 * 3600.0 + 1800.0) == (
+        of_tb.testbed, list(of_tb.starts), of_tb.duration_s,
+    )  # fmt: skip
+    assert [1] == [len(each.starts) for each in store.alerts.calibration.times(NOW + hour)]
 
 
 def test_edit_from_an_older_version_changes_nothing(store: Store) -> None:
