@@ -378,7 +378,7 @@ def test_interruption_of_a_query_ends_the_job(url: str, monkeypatch: pytest.Monk
     """The connection cannot be reset while the query runs, and that error must not hide the interruption."""
     with Store.open(url) as store:
         with monkeypatch.context() as patch, patience(60.0):
-            patch.setattr("perftrend.store.connection._until", interrupt)
+            patch.setattr("perftrend.store.postgresql._until", interrupt)
             with pytest.raises(KeyboardInterrupt) as interruption:
                 store.requests.list_open()
         assert "can't change 'autocommit'" in str(interruption.value.__cause__)

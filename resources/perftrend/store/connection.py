@@ -7,20 +7,14 @@ so that two writers queue instead of failing when the second one writes.
 PostgreSQL lets writers work concurrently. If that could cause a deadlock or a duplicate,
 :func:`alone` serializes them. A connection that the server has closed is replaced before it is used.
 
-A job can wait a minute for the database: a night's results are worth it. A user who waits for a page
-cannot. So a request sets a deadline, and all database access in it, at any depth, has only the time that
-is left::
+A job can wait a minute for the database: a night's results are worth it. A user who waits for a page cannot.
+So a request sets a deadline, and all database access in it, at any depth, has only the time that is left::
 
     with patience(30.0):
         site.store.runs(testbed)
 
 The deadline is part of the context (:mod:`contextvars`). It applies to the threads that serve the request,
 but not to background threads.
-
-Waits for PostgreSQL are bounded, even if the server hangs. A working server cancels a statement after
-``statement_timeout``, including a wait for a lock. It cannot do so if its machine hangs or the network is
-down. Therefore the client bounds its own waits, and closes a connection that does not answer in time. TCP
-keep-alive detects lost connections even without a time limit.
 """
 
 from __future__ import annotations
@@ -34,13 +28,12 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import cast
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -54,20 +47,6 @@ from perftrend.errors import (
     UnstorableError,
     replaces_interruption,
 )
-
-_T = TypeVar("_T")
-
-CONNECT_S = 10
-"""Seconds to establish a connection; the address of the store overrides them."""
-_GRACE_S = 1.0
-"""How much longer the client waits than the server, whose own error is better than a closed connection."""
-_NETWORK = {
-    "connect_timeout": CONNECT_S,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 
 BUSY_S = 60
 """How long a writer without a deadline waits for another one: a run is written in well under a second."""
@@ -102,63 +81,6 @@ _DISK_FULL = "53100"
 """SQLSTATE of PostgreSQL for a full disk."""
 _CANCELED = "57014"
 """SQLSTATE of PostgreSQL for a statement that exceeded its timeout."""
-
-
-def limit_waits(engine: Engine) -> None:
-    """Limit the waits of an engine's connections to what their callers allow."""
-    event.listen(engine, "do_connect", _connect)
-    event.listen(engine, "begin", _begin_on_postgresql)
-
-
-class PatientConnection(psycopg.Connection[Any]):
-    """A connection whose waits end at the deadline of the caller, if there is one."""
-
-    def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 - psycopg's own
-        """Wait for an operation, as psycopg does; close the connection if that takes too long."""
-        left = remaining_s()
-        if left is None:
-            return super().wait(gen, *args, **options)
-        try:
-            return super().wait(_until(gen, time.monotonic() + left + _GRACE_S), *args, **options)
-        except _SilentError:
-            self.close()
-            raise
-
-
-class _SilentError(psycopg.OperationalError):
-    """The server did not answer in time."""
-
-
-def _until(gen: Generator[Any, Any, _T], end: float) -> Generator[Any, Any, _T]:
-    """Delegate to an operation until it ends, or until a moment of the monotonic clock."""
-    try:
-        wanted = next(gen)
-        while True:
-            # psycopg resumes this generator ten times a second, even without input.
-            ready = yield wanted
-            if time.monotonic() > end:
-                raise _SilentError("the server does not answer in time")
-            wanted = gen.send(ready)
-    except StopIteration as done:
-        result: _T = done.value
-        return result
-
-
-def _connect(
-    _: Dialect, __: ConnectionPoolEntry, positional: list[Any], named: dict[str, Any]
-) -> PatientConnection:
-    options = {**_NETWORK, **named}
-    left = remaining_s()
-    if left is not None:
-        options["connect_timeout"] = min(int(options["connect_timeout"]), ceil(left))
-    return PatientConnection.connect(*positional, **options)
-
-
-def _begin_on_postgresql(connection: Connection) -> None:
-    left = remaining_s()
-    if left is not None and connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
-        # Until the end of the transaction, if there is one: the connection is reused afterwards.
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {ceil(left * 1000)}")
 
 
 @contextmanager
@@ -236,7 +158,7 @@ def engine_of(place: str | Path) -> Engine:
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
     elif address.drivername == _POSTGRESQL:
-        from perftrend.store.connection import limit_waits  # noqa: PLC0415 - its driver is an extra
+        from perftrend.store.postgresql import limit_waits  # noqa: PLC0415 - its driver is an extra
 
         limit_waits(engine)
     return engine

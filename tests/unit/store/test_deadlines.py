@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from perftrend.errors import StoreError
-from perftrend.store import Store, connection
+from perftrend.store import Store, connection, postgresql
 from perftrend.store.connection import (
     BUSY_S,
     LEAST_S,
@@ -119,7 +119,7 @@ def operation(steps: int, seen: list[object]) -> Generator[str, object, str]:
 
 def test_operation_in_time_goes_on_as_if_nobody_looked() -> None:
     seen: list[object] = []
-    watched = connection._until(operation(2, seen), time.monotonic() + 60)
+    watched = postgresql._until(operation(2, seen), time.monotonic() + 60)
 
     assert "wait 0" == next(watched)
     assert "wait 1" == watched.send("first")
@@ -130,14 +130,14 @@ def test_operation_in_time_goes_on_as_if_nobody_looked() -> None:
 
 def test_operation_that_never_waits_is_passed_on() -> None:
     with pytest.raises(StopIteration) as end:
-        next(connection._until(operation(0, []), time.monotonic() - 60))
+        next(postgresql._until(operation(0, []), time.monotonic() - 60))
 
     assert "done" == end.value.value
 
 
 def test_operation_that_takes_too_long_is_given_up() -> None:
-    watched = connection._until(operation(9, []), time.monotonic() - 1)
+    watched = postgresql._until(operation(9, []), time.monotonic() - 1)
     next(watched)
 
-    with pytest.raises(connection.psycopg.OperationalError, match="does not answer in time"):
+    with pytest.raises(postgresql.psycopg.OperationalError, match="does not answer in time"):
         watched.send(None)
