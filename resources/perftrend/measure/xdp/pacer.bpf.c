@@ -29,6 +29,8 @@ static long (*store_bytes)(struct xdp_md *frame, u32 offset, void *bytes, u32 le
 
 enum { XDP_DROP = 1 };
 
+#define DONE ~0ULL
+
 enum {
 	PORTS = 4, /* at most */
 	HEADER_BYTES = 128, /* at most */
@@ -55,8 +57,10 @@ struct port {
 	u32 next; /* frame */
 	u32 host; /* of the next flow, from 0 on */
 	u32 source; /* port of the next flow, from 0 on */
-	u64 planned; /* frames of the trial */
+	u64 left; /* frames of the trial */
 	u64 sent;
+	u64 progress; /* the part of them that was sent: nearly 2^63 for all, and DONE if none are left */
+	u64 step; /* of progress with each frame */
 };
 
 /* Times are relative to the start of the trial and have FRACTION_BITS, except start and end. */
@@ -89,7 +93,7 @@ struct pacer {
 struct pacer pacer;
 
 _Static_assert(sizeof(struct frame) == 144, "generator.py");
-_Static_assert(sizeof(struct pacer) == 112 + PORTS * (32 + MOST_FRAMES * 144), "generator.py");
+_Static_assert(sizeof(struct pacer) == 112 + PORTS * (48 + MOST_FRAMES * 144), "generator.py");
 
 /* Writes a field of two bytes, all of which have even offsets. */
 static inline void put(struct frame *frame, u32 offset, u16 value)
@@ -151,18 +155,16 @@ static inline int is_due(u64 now)
 /* Returns the number of the port that has sent the smallest part of its frames. */
 static inline u32 least_advanced(void)
 {
-	u32 least = 0;
+	u64 least = pacer.port[0].progress;
+	u32 found = 0;
 
 #pragma unroll
-	for (u32 number = 1; number < PORTS; number++) {
-		struct port *port = &pacer.port[number], *other = &pacer.port[least % PORTS];
-
-		if (port->sent < port->planned &&
-		    (other->sent == other->planned ||
-		     port->sent * other->planned < other->sent * port->planned))
-			least = number;
-	}
-	return least;
+	for (u32 number = 1; number < PORTS; number++)
+		if (pacer.port[number].progress < least) {
+			least = pacer.port[number].progress;
+			found = number;
+		}
+	return found;
 }
 
 __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
@@ -172,7 +174,7 @@ __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 	struct frame *frame;
 	u64 time;
 
-	if (port->sent == port->planned)
+	if (port->progress == DONE)
 		return XDP_DROP;
 	time = ktime_get_ns();
 	if (!pacer.start)
@@ -197,6 +199,7 @@ __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 	port->host = port->host + 1 < pacer.hosts ? port->host + 1 : 0;
 	port->source = port->source + 1 < pacer.sources ? port->source + 1 : 0;
 	port->sent++;
+	port->progress = --port->left ? port->progress + port->step : DONE;
 	pacer.due += pacer.period;
 	pacer.end = time;
 	return redirect(port->interface, 0);
