@@ -73,6 +73,8 @@ PACER = np.dtype(
         ("now", "u8"),
         ("due", "u8"),
         ("owed", "u8"),
+        ("idle", "u8"),
+        ("waits", "u8"),
         ("hosts", "u4"),
         ("sources", "u4"),
         ("header_bytes", "u4"),
@@ -165,18 +167,20 @@ class XdpSender(Sender):
         self._pacer["period"] = _fixed_point(period_s)
         self._pacer["catch_up"] = _fixed_point(max(period_s, CATCH_UP_S))
         self._pacer["owed_at_most"] = _fixed_point(OWED_AT_MOST_S)
-        for name in ("start", "end", "now", "due", "owed"):
+        for name in ("start", "end", "now", "due", "owed", "idle", "waits"):
             self._pacer[name] = 0
         self._plan(planned)
         before = self._count()
         self._run(overdue)
-        sending_ns = int(self._pacer["end"][0]) - int(self._pacer["start"][0])
+        sending_s = (int(self._pacer["end"][0]) - int(self._pacer["start"][0])) / 1e9
+        idle_s = int(self._pacer["idle"][0]) / _UNITS_PER_S
         sent = self._sent()
         return SentFrames(
             each=sent,
             refused=self._wait_for_delivery(sum(sent), before),
             # Each frame occupies a period.
-            sending_s=sending_ns / 1e9 + period_s,
+            sending_s=sending_s + period_s,
+            load=1 - idle_s / sending_s if sending_s else 0.0,
         )
 
     def _plan(self, planned: int) -> None:

@@ -40,6 +40,7 @@ enum {
 	FIRST_TUNNEL_PORT = 49152,
 	TUNNEL_PORTS = 16384,
 	FRACTION_BITS = 20, /* of a time in nanoseconds: a rate is accurate to less than 0.1 in a million */
+	IDLE_AT_MOST_NS = 1000, /* between two runs; if it takes longer, the kernel delivers frames */
 	FASTER = 50, /* while catching up gradually, the rate is higher by one part in this number */
 };
 
@@ -75,6 +76,8 @@ struct pacer {
 	u64 now;
 	u64 due; /* time of the next frame */
 	u64 owed;
+	u64 idle; /* time in which no frame was due */
+	u64 waits; /* whether none was due in the last run */
 	u32 hosts;
 	u32 sources; /* ports */
 	u32 header_bytes;
@@ -93,7 +96,7 @@ struct pacer {
 struct pacer pacer;
 
 _Static_assert(sizeof(struct frame) == 144, "generator.py");
-_Static_assert(sizeof(struct pacer) == 112 + PORTS * (48 + MOST_FRAMES * 144), "generator.py");
+_Static_assert(sizeof(struct pacer) == 128 + PORTS * (48 + MOST_FRAMES * 144), "generator.py");
 
 /* Writes a field of two bytes, all of which have even offsets. */
 static inline void put(struct frame *frame, u32 offset, u16 value)
@@ -130,10 +133,12 @@ static inline void set_flow(struct frame *frame, u32 host, u32 source)
 static inline int is_due(u64 now)
 {
 	s64 late;
-	u64 paid;
+	u64 passed = now - pacer.now, paid;
 
+	if (pacer.waits && passed < (u64)IDLE_AT_MOST_NS << FRACTION_BITS)
+		pacer.idle += passed;
 	if (pacer.owed) {
-		paid = (now - pacer.now) / FASTER;
+		paid = passed / FASTER;
 		if (paid > pacer.owed)
 			paid = pacer.owed;
 		pacer.owed -= paid;
@@ -141,7 +146,8 @@ static inline int is_due(u64 now)
 	}
 	pacer.now = now;
 	late = now - pacer.due;
-	if (late < 0)
+	pacer.waits = late < 0;
+	if (pacer.waits)
 		return 0;
 	if (late > (s64)pacer.catch_up) {
 		pacer.due = now - pacer.catch_up;
