@@ -1,4 +1,4 @@
-"""Keywords that measure: each sets the test's message to its result.
+"""Keywords that measure: each sets the test's message to its result, and logs its trials.
 
 If a search times out, its test fails with the message of the error. The measurements up to
 then are added when the test ends: Robot Framework would shorten an exception with such a long text.
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal, cast
 
 from robot import result, running
+from robot.api import logger
 from robot.api.deco import keyword, library
 from robot.libraries.BuiltIn import BuiltIn
 
 import perftrend
 from perftrend import message
 from perftrend.errors import SearchTimeoutError
-from perftrend.keywords.progress import SearchProgress
+from perftrend.keywords.progress import SearchProgress, format_trials
 from perftrend.keywords.testbed import TestbedKeywords, skip
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import RECONF_S, HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
@@ -101,7 +102,9 @@ class MeasuringKeywords:
             with SearchProgress() as progress:
                 yield progress
         except SearchTimeoutError as error:
-            self._unfinished = error.result if isinstance(error.result, Measurement) else None
+            if isinstance(error.result, Measurement):
+                self._unfinished = error.result
+                logger.info(format_trials(error.result.trials))
             raise
 
     def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
@@ -134,4 +137,5 @@ class MeasuringKeywords:
         return SoakPlan(**soak.model_dump(), minimum_pps=self._search_plan().minimum_pps)
 
     def _set_test_message(self, measurement: Measurement) -> None:
+        logger.info(format_trials(measurement.trials))
         BuiltIn().set_test_message(message.render(measurement))
