@@ -54,7 +54,7 @@ class GeneratorHealth:
     load: float | None = None
     """The fraction of the time of sending in which it was busy; if it is almost 1, it cannot send faster."""
     core_share: float | None = None
-    """The fraction of that time in which it had its core; the rest of the time, other work used the core."""
+    """The fraction of that time in which it had its core; the kernel or other work used the rest."""
     queue_full: int | None = None
     """How often the queue that it sends into accepted no more frames."""
 

@@ -39,10 +39,12 @@ _PAUSE_S = 0.2
 
 MOST_FOREIGN = 0.03
 """Waiting for more than this fraction of a trial is not explained by timer ticks."""
-BUSY = 0.95
-"""A generator that is busy for more than this fraction of the time may be too slow for the rate."""
 _LEAST_S = 0.01
 """Time that a process may wait in any trial, however short: a few time slices of the scheduler."""
+BUSY = 0.95
+"""A generator that is busy for more than this fraction of the time may be too slow for the rate."""
+_OWN_CORE = 0.9
+"""From this fraction on, what a generator lacks of its core is mostly used by the kernel."""
 
 _NOT_COUNTED = (0.0, 0.0)
 
@@ -190,7 +192,7 @@ def explain_slowness(health: GeneratorHealth | None, unsent: int | None = None) 
         reasons.append(f"its queue was full {known.queue_full:,} times")
     if known.load is not None and known.load > BUSY:
         reasons.append(f"it was busy for {100 * known.load:.0f} % of the time")
-    if known.core_share is not None and known.core_share < 1 - MOST_FOREIGN:
+    if known.core_share is not None and known.core_share < _OWN_CORE:
         reasons.append(f"it had its core for only {100 * known.core_share:.0f} % of the time")
     return f": {', '.join(reasons)}" if reasons else ""
 

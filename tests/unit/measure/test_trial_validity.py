@@ -238,7 +238,7 @@ SLOW = Trial(1e6, 1.0, 1.0, 10**6, 10**6, sending_s=1.03)
     [
         (None, None, ""),
         (0, GeneratorHealth(), ""),
-        (0, GeneratorHealth(load=0.95, core_share=0.97, queue_full=0), ""),
+        (0, GeneratorHealth(load=0.95, core_share=0.9, queue_full=0), ""),
         (
             None,
             GeneratorHealth(load=0.99, queue_full=1204),
