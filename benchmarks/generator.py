@@ -5,7 +5,7 @@ turns, so that both meet the same machine. Trials that another process disturbed
 
 The error is that of the rate of a whole trial. The highest rate is that of the fastest trial that was within
 1 % of its rate and lost nothing, found by bisection. CPU is the part of its core that the generator's process
-uses, and the time that a frame costs in a flood.
+uses, and the time that a frame costs in a flood. The load is what the generator reports of a trial.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class RateRow:
     lost: float
     """The median of the fraction of frames that did not reach the sink."""
     core_use: float
+    load: float
+    """The median of the load that the generator reports."""
     disturbed: int
     trials: int
 
@@ -121,12 +123,13 @@ class Sink:
 
 def rate_row(sink: Sink, frame: str, rate_pps: float, *, trials: int, duration_s: float) -> RateRow:
     """Measure one generator at one rate."""
-    measured, uses, lost, disturbed, wrong = [], [], [], 0, 0
+    measured, uses, loads, lost, disturbed, wrong = [], [], [], [], 0, 0
     for _ in range(trials):
         count = sink.trial(rate_pps, duration_s)
         wrong += count.sent != round(rate_pps * duration_s)
         lost.append(sink.lost / count.sent)
         uses.append(sink.ran_s / count.sending_s)
+        loads.append(count.load)
         if sink.disturbed:
             disturbed += 1
         else:
@@ -140,6 +143,7 @@ def rate_row(sink: Sink, frame: str, rate_pps: float, *, trials: int, duration_s
         wrong_counts=wrong,
         lost=statistics.median(lost),
         core_use=statistics.median(uses),
+        load=statistics.median(loads),
         disturbed=disturbed,
         trials=trials,
     )
@@ -189,13 +193,13 @@ def print_tables(found: Sequence[RateRow | LimitRow]) -> None:
         "Rates",
         (
             "generator", "frame", "pps", "median error", "worst error", "wrong counts", "lost", "CPU",
-            "disturbed",
+            "load", "disturbed",
         ),
         (
             (
                 row.generator, row.frame, f"{row.rate_pps:,.0f}", f"{row.median_error:.4%}",
                 f"{row.worst_error:.4%}", f"{row.wrong_counts}", f"{row.lost:.2%}", f"{row.core_use:.0%}",
-                f"{row.disturbed} of {row.trials}",
+                f"{row.load:.0%}", f"{row.disturbed} of {row.trials}",
             )
             for row in rates
         ),

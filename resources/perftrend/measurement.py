@@ -91,6 +91,18 @@ class LoadLatency:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorHealth:
+    """What may have slowed down the traffic generator in a trial; None is what its driver does not know."""
+
+    load: float | None = None
+    """The fraction of the time of sending in which it was busy; if it is almost 1, it cannot send faster."""
+    core_share: float | None = None
+    """The fraction of that time in which it had its core; the kernel or other work used the rest."""
+    queue_full: int | None = None
+    """How often the queue that it sends into accepted no more frames."""
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Traffic sent at one rate for one duration, and the frames received."""
 
@@ -112,6 +124,13 @@ class Trial:
     """The number of frames received of those sent in each direction; empty if the driver does not know it."""
     latency: tuple[Latency, ...] = ()
     """The latency of each direction; empty if the driver does not measure it."""
+    unsent: int | None = None
+    """The number of frames that the generator failed to send, which are not in ``sent``; None if the driver
+    does not know it. Frames that an early end left out do not count."""
+    unsent_each: tuple[int, ...] = ()
+    """The number of these frames in each direction; empty if the driver does not know it."""
+    generator_health: GeneratorHealth | None = None
+    """None if the driver does not know any of it."""
 
     @property
     def loss_ratio(self) -> float:

@@ -111,7 +111,10 @@ def document(measurement: Measurement) -> dict[str, Any]:
 
     :raises ValueError: if a time has no time zone, or a step's trial is not among the trials.
     """
-    fields: dict[str, Any] = _MEASUREMENT.dump_python(replace(measurement, phases=()), mode="json")
+    # Of a trial, what is not known is omitted, as in the messages of older versions.
+    fields: dict[str, Any] = _MEASUREMENT.dump_python(
+        replace(measurement, phases=()), mode="json", exclude_none=True
+    )
     fields |= _WAY.dump_python(_Way(tuple(_compact(measurement))), mode="json")
     fields = {name: value for name, value in fields.items() if value or name not in _OPTIONAL}
     for name in ("started", "finished"):

@@ -164,6 +164,21 @@ def test_every_frame_of_a_rate_is_sent(veth: Testbed, rate_pps: int) -> None:
     assert rate_pps // 2 == cast(EmbeddedGenerator, veth.generator).count(rate_pps, 0.5).sent
 
 
+def test_flood_is_the_limit_of_the_generator(veth: Testbed) -> None:
+    veth.start_device({})
+    veth.use("64B")
+
+    trial = veth.generator.trial(1e8, 0.001, None)
+
+    health = trial.generator_health
+    assert health
+    assert health.load
+    assert health.core_share
+    assert 0.5 < health.load <= 1
+    assert 0 < health.core_share
+    assert (0, (0, 0)) == (trial.unsent, trial.unsent_each)
+
+
 @pytest.mark.measure
 @pytest.mark.parametrize("rate_pps", [10_000, 50_000, 100_000, 200_000])
 def test_rate_is_exact_within_a_thousandth(

@@ -220,6 +220,16 @@ def test_flood_shows_the_highest_rate(generator: XdpGenerator) -> None:
     assert 0 < generator.highest_pps() < 1e8
 
 
+@pytest.mark.parametrize("forward_percent", ["50", "100"])
+def test_load_shows_whether_the_generator_is_at_its_limit(
+    generator: XdpGenerator, forward_percent: str
+) -> None:
+    generator.use(TrafficProfile.parse("64B", {"forward_percent": forward_percent}))
+
+    assert 1.0 == generator.count(1e8, 0.0005).load
+    assert 0.0 <= generator.count(1_000, 0.1).load < 1.0
+
+
 def test_frames_that_the_devices_queue_refuses_are_sent_and_lost(
     pairs: VethPairs, generator: XdpGenerator
 ) -> None:

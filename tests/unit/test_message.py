@@ -17,6 +17,7 @@ from perftrend import message
 from perftrend.errors import ArchiveError
 from perftrend.measurement import (
     CriticalLoad,
+    GeneratorHealth,
     HeldRate,
     Interval,
     Latency,
@@ -87,12 +88,25 @@ moments = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=
 intervals = st.builds(Interval, numbers, numbers, texts)
 histograms = st.lists(st.tuples(numbers, counts), max_size=2).map(tuple)
 latencies = st.builds(Latency, numbers, numbers, numbers, histograms)
+healths = st.builds(GeneratorHealth, st.none() | numbers, st.none() | numbers, st.none() | counts)
+all_trials = st.builds(
+    Trial,
+    numbers,
+    numbers,
+    numbers,
+    counts,
+    counts,
+    texts,
+    unsent=st.none() | counts,
+    unsent_each=st.lists(counts, max_size=2).map(tuple),
+    generator_health=st.none() | healths,
+)
 
 
 @st.composite
 def searches(draw: st.DrawFn) -> dict[str, Any]:
     """Draw trials, and phases whose steps took some of them."""
-    trials = draw(st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=6))
+    trials = draw(st.lists(all_trials, max_size=6))
     loss_ratios = draw(st.dictionaries(texts, numbers, max_size=3))
     known = st.tuples(*[intervals] * len(loss_ratios))
     steps = [Step(one, draw(texts), draw(st.just(()) | known)) for one in trials if draw(st.booleans())]
@@ -118,9 +132,7 @@ plain_measurements = st.builds(
     finished=moments,
     samples=st.lists(numbers, max_size=5).map(tuple),
     intervals=st.dictionaries(texts, intervals, max_size=3),
-    trials=st.lists(st.builds(Trial, numbers, numbers, numbers, counts, counts, texts), max_size=3).map(
-        tuple
-    ),
+    trials=st.lists(all_trials, max_size=3).map(tuple),
     strategy=st.sampled_from(["", "mdr", "predictive", "binary"]),
     conditional_throughput_pps=st.dictionaries(texts, numbers, max_size=3),
     latency=st.dictionaries(
@@ -411,6 +423,23 @@ def test_broken_step_is_refused(change: dict[str, Any], reason: str) -> None:
         message.parse(message.MARKER + json.dumps(fields))
 
     assert reason in str(refusal.value)
+
+
+def test_what_a_driver_does_not_know_of_a_trial_is_left_out() -> None:
+    known = replace(BAD_TRIAL, unsent=0, generator_health=GeneratorHealth(load=0.5))
+
+    first, second = message.document(replace(MRR, trials=(BAD_TRIAL, known)))["trials"]
+
+    assert {"unsent", "generator_health"}.isdisjoint(first)
+    assert (0, {"load": 0.5}) == (second["unsent"], second["generator_health"])
+
+
+def test_trial_of_an_older_version_is_read() -> None:
+    fields = message.document(SEARCH)
+    for trial in fields["trials"]:
+        del trial["unsent_each"]
+
+    assert SEARCH == message.measurement_of(fields)
 
 
 @pytest.mark.parametrize("phases", [{}, None, [1], "final"])

@@ -1,4 +1,4 @@
-"""Keywords that open a testbed, start its device, choose the traffic, and measure.
+"""Keywords that open a testbed, start its device, choose the traffic, measure, and log the trials.
 
 Each keyword that measures sets the test's message to its result. If a search times out, its test fails with
 the message of the error. The measurements up to then are added when the test ends: Robot Framework would
@@ -22,7 +22,7 @@ from robot.libraries.BuiltIn import BuiltIn
 import perftrend
 from perftrend import message
 from perftrend.errors import SearchTimeoutError, TestbedError
-from perftrend.keywords.progress import SearchProgress
+from perftrend.keywords.progress import SearchProgress, format_trials
 from perftrend.measure import lock, specification
 from perftrend.measure.procedure import Procedure
 from perftrend.measure.specification import RECONF_S, HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
@@ -192,7 +192,9 @@ class MeasuringKeywords:
             with SearchProgress() as progress:
                 yield progress
         except SearchTimeoutError as error:
-            self._unfinished = error.result if isinstance(error.result, Measurement) else None
+            if isinstance(error.result, Measurement):
+                self._unfinished = error.result
+                logger.info(format_trials(error.result.trials))
             raise
 
     def _end_test(self, data: running.TestCase, result: result.TestCase) -> None:
@@ -225,4 +227,5 @@ class MeasuringKeywords:
         return SoakPlan(**soak.model_dump(), minimum_pps=self._search_plan().minimum_pps)
 
     def _set_test_message(self, measurement: Measurement) -> None:
+        logger.info(format_trials(measurement.trials))
         BuiltIn().set_test_message(message.render(measurement))

@@ -1,7 +1,7 @@
-"""Progress for users: the state of a search, and the result of each test.
+"""Progress for users: the state of a search, the trials and the result of each test.
 
 Results are shown as text, not as JSON. On a terminal a search has one line, which changes with
-each trial; in a log it has one more line a minute.
+each trial; in a log it has one more line a minute. The trials are a table in Robot Framework's log.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TextIO
 
@@ -20,9 +21,9 @@ from perftrend.console import ProgressLine
 from perftrend.errors import ArchiveError
 from perftrend.execution.robot import TERMINAL
 from perftrend.measure import search
-from perftrend.measurement import Interval
+from perftrend.measurement import GeneratorHealth, Interval, Trial
 from perftrend.model import NOT_SUPPORTED
-from perftrend.text import format_count
+from perftrend.text import NOTHING, align, format_count
 
 _MEGA = 1e6
 
@@ -79,6 +80,36 @@ class SearchProgress(ProgressLine):
     def show_step(self, step: search.TrialProgress) -> None:
         """Show the progress after a trial."""
         self.show(_format_progress(step))
+
+
+def format_trials(trials: Sequence[Trial]) -> str:
+    """Return a table of trials, with a dash for what a generator does not know."""
+    heading = (
+        "Mpps", "s", "reached", "sent", "lost", "unsent", "load", "core", "queue full", "not valid",
+    )  # fmt: skip
+    return "\n".join(align([heading, *map(_row_of_trial, trials)], left=0))
+
+
+def _row_of_trial(trial: Trial) -> tuple[str, ...]:
+    health = trial.generator_health or GeneratorHealth()
+    # Of a trial that was ended early, the rate may be unknown.
+    reached = trial.sent / trial.sending_s / trial.rate_pps if trial.sending_s and trial.rate_pps else None
+    return (
+        f"{trial.rate_pps / _MEGA:.4f}",
+        f"{trial.duration_s:.4g}",
+        _known(reached, ".2%"),
+        f"{trial.sent:,}",
+        f"{trial.sent - trial.received:,}",
+        _known(trial.unsent, ",d"),
+        _known(health.load, ".0%"),
+        _known(health.core_share, ".0%"),
+        _known(health.queue_full, ",d"),
+        trial.invalid,
+    )
+
+
+def _known(number: float | None, form: str) -> str:
+    return NOTHING if number is None else f"{number:{form}}"
 
 
 def _terminal_of_job() -> TextIO | None:

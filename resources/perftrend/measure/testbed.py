@@ -18,8 +18,8 @@ from perftrend.measure.wiring import run
 
 _LOOKS = 2
 """Maximum number of measurements of the rate reached: a single one may have been disturbed."""
-_WARM_UP_SHARE = 0.5
-"""The device warms up at this fraction of the highest rate."""
+_WARM_UP_SHARES = (0.125, 0.25, 0.375, 0.5)
+"""The device warms up at these fractions of the highest rate, one after the other."""
 _FORWARDED_SHARE = 0.995
 """A device that forwards at least this fraction of the offered rate is not at its limit."""
 
@@ -208,9 +208,16 @@ class Testbed:
             self.generator.use(self.traffic)
 
     def _warm_up(self) -> None:
-        """Send traffic that does not count, so that caches and tables of a device are filled."""
-        if self.spec.warm_up_s:
-            self.generator.trial(_WARM_UP_SHARE * self.maximum_pps, self.spec.warm_up_s, None)
+        """Send traffic that does not count, at a rising rate.
+
+        Before a device meets a high rate, it has learned the addresses of its neighbours, filled its caches
+        and raised the frequency of its cores.
+        """
+        if not self.spec.warm_up_s:
+            return
+        step_s = self.spec.warm_up_s / len(_WARM_UP_SHARES)
+        for share in _WARM_UP_SHARES:
+            self.generator.trial(share * self.maximum_pps, step_s, None)
 
     def _measure_maximum_pps(self) -> float:
         """Return the link rate, or the rate that the generator sustains if that is lower."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search.trials import has_ended_early, passes
 from perftrend.measure.trial_hook import TrialHook
-from perftrend.measurement import Trial
+from perftrend.measurement import GeneratorHealth, Trial
 
 WIDTH_PART = 0.2
 """Largest deviation of the rate reached from the intended rate, as a fraction of a search's width."""
@@ -41,6 +41,10 @@ MOST_FOREIGN = 0.03
 """Waiting for more than this fraction of a trial is not explained by timer ticks."""
 _LEAST_S = 0.01
 """Time that a process may wait in any trial, however short: a few time slices of the scheduler."""
+BUSY = 0.95
+"""A generator that is busy for more than this fraction of the time may be too slow for the rate."""
+_OWN_CORE = 0.9
+"""From this fraction on, what a generator lacks of its core is mostly used by the kernel."""
 
 _NOT_COUNTED = (0.0, 0.0)
 
@@ -170,7 +174,27 @@ def off_rate(
         and not passes(trial, fail_above)
     ):
         return ""
-    return f"the generator reached {100 * furthest:.4g} % of the intended rate of {rate_pps:.0f} pps"
+    reached = f"the generator reached {100 * furthest:.4g} % of the intended rate of {rate_pps:.0f} pps"
+    # What makes a generator slow does not explain one that is too fast.
+    return reached + (explain_slowness(trial.generator_health, trial.unsent) if furthest < 1 else "")
+
+
+def explain_slowness(health: GeneratorHealth | None, unsent: int | None = None) -> str:
+    """Return why a generator was slow, as the end of a message that begins with that; empty if not known.
+
+    :param unsent: the number of frames that it failed to send.
+    """
+    known = health or GeneratorHealth()
+    reasons = []
+    if unsent:
+        reasons.append(f"it did not send {unsent:,} frames")
+    if known.queue_full:
+        reasons.append(f"its queue was full {known.queue_full:,} times")
+    if known.load is not None and known.load > BUSY:
+        reasons.append(f"it was busy for {100 * known.load:.0f} % of the time")
+    if known.core_share is not None and known.core_share < _OWN_CORE:
+        reasons.append(f"it had its core for only {100 * known.core_share:.0f} % of the time")
+    return f": {', '.join(reasons)}" if reasons else ""
 
 
 class CoreWatch:

@@ -25,10 +25,11 @@ def test_limits_are_relative_to_those_of_the_same_frame() -> None:
 
 
 def test_tables_show_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    rate = RateRow("xdp", "1518B", 123_000, 1e-5, 2e-5, 3, 0.04, 0.97, 1, 5)
+    rate = RateRow("xdp", "1518B", 123_000, 1e-5, 2e-5, 3, 0.04, 0.97, 0.41, 1, 5)
 
     print_tables([rate, *LIMITS])
 
     printed = capsys.readouterr().out
-    for text in ("1518B", "123,000", "0.0010%", "0.0020%", "4.00%", "97%", "1 of 5", "2,000,000", "2.50"):
+    for text in ["1518B", "123,000", "0.0010%", "0.0020%", "4.00%", "97%", "41%", "2,000,000", "2.50"]:
         assert text in printed
+    assert "1 of 5" in printed

@@ -361,6 +361,7 @@ def test_wrong_argument_of_a_keyword_fails_its_test(
 
 
 def test_search_that_takes_too_long_fails_its_test_and_keeps_its_trials(tmp_path: Path) -> None:
+    """Both tests log their trials."""
     (tmp_path / "own.robot").write_text(SLOW_SUITE)
 
     output = robot(
@@ -372,4 +373,5 @@ def test_search_that_takes_too_long_fails_its_test_and_keeps_its_trials(tmp_path
     assert "bounds so far, not confirmed: NDR" in search[0].message
     assert "perftrend: {" not in search[0].message
     assert 15 <= sum(trial["elapsed_s"] for trial in search[0].details["trials"])
+    assert 2 == output.read_text(encoding="utf-8").count("queue full  not valid")
     assert (Status.PASS, "") == (after.status, after.message)

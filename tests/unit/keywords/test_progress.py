@@ -15,10 +15,18 @@ import pytest
 from robot import result, running
 
 from perftrend import message
-from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress
+from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress, format_trials
 from perftrend.measure import search
-from perftrend.measurement import CriticalLoad, Interval, Measurement, Reconfiguration
+from perftrend.measurement import (
+    CriticalLoad,
+    GeneratorHealth,
+    Interval,
+    Measurement,
+    Reconfiguration,
+    Trial,
+)
 from perftrend.model import NOT_SUPPORTED
+from perftrend.text import NOTHING
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRR = Measurement("mrr", "simulated", "64B", 64, NOON, NOON, samples=(1e6, 2e6))
@@ -87,6 +95,20 @@ def told(terminal: StringIO, status: str, text: str) -> str:
 def test_each_test_is_told_in_one_line(status: str, text: str, line: str, terminal: StringIO) -> None:
     assert line == told(terminal, status, text)
     assert 1 == terminal.getvalue().count("\n")
+
+
+def test_trials_are_a_table_with_a_dash_for_what_is_not_known() -> None:
+    ended_early = Trial(2e6, 1.0, 0.4, 800_000, 300_000)
+    slow = Trial(
+        1e6, 1.0, 1.3, 1_000_000, 999_900, invalid="too slow", sending_s=1.25,
+        unsent=0, generator_health=GeneratorHealth(load=0.991, core_share=0.8, queue_full=1204),
+    )  # fmt: skip
+
+    assert [
+        "  Mpps  s  reached       sent     lost  unsent  load  core  queue full  not valid",
+        "2.0000  1        -    800,000  500,000       -     -     -           -",
+        "1.0000  1   80.00%  1,000,000      100       0   99%   80%       1,204  too slow",
+    ] == format_trials([ended_early, slow]).replace(NOTHING, "-").splitlines()
 
 
 def test_broken_message_is_told_and_stops_nothing(terminal: StringIO) -> None:

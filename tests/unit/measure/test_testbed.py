@@ -416,14 +416,15 @@ def test_links_with_vlans_give_all_tests_their_tags(
         assert "vlan=100: the links of the testbed have VLANs" in testbed.lacks({"vlan": "100"})
 
 
-def test_device_warms_up_before_the_first_trial_after_each_start() -> None:
+def test_device_warms_up_at_a_rising_rate_before_the_first_trial_after_each_start() -> None:
     with Testbed(spec(warm_up_s=2)) as testbed:
         testbed.start_device({})
         testbed.use("64B")
-        assert ["device start", "use 64B routed", "trial 400 2 None"] == STORY[-3:]
+        steps = [f"trial {rate} 0.5 None" for rate in (100, 200, 300, 400)]
+        assert ["device start", "use 64B routed", *steps] == STORY[-6:]
 
         testbed.restart_device()
-        assert ["device stop", "device start", "trial 400 2 None"] == STORY[-3:]
+        assert ["device stop", "device start", *steps] == STORY[-6:]
 
 
 def test_generator_that_does_not_respond_is_restarted(

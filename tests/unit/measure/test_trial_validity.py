@@ -14,8 +14,8 @@ from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
 from perftrend.measure.trial_hook import TrialHook
-from perftrend.measure.trial_validity import OVERLOAD, TrustedTrials, off_rate
-from perftrend.measurement import Trial
+from perftrend.measure.trial_validity import EXACT, OVERLOAD, TrustedTrials, off_rate
+from perftrend.measurement import GeneratorHealth, Trial
 
 
 class Generator:
@@ -228,3 +228,37 @@ def test_rate_of_each_direction_is_compared_with_its_share() -> None:
     assert "" == off_rate(trial, 1e6, None, 0.001, (0.75, 0.25))
     assert "150 % of the intended rate" in off_rate(trial, 1e6, None, 0.001)
     assert "" == off_rate(replace(trial, sent_each=(10**6, 0)), 1e6, None, 0.001, (1.0, 0.0))
+
+
+SLOW = Trial(1e6, 1.0, 1.0, 10**6, 10**6, sending_s=1.03)
+
+
+@pytest.mark.parametrize(
+    ("unsent", "health", "reasons"),
+    [
+        (None, None, ""),
+        (0, GeneratorHealth(), ""),
+        (0, GeneratorHealth(load=0.95, core_share=0.9, queue_full=0), ""),
+        (
+            None,
+            GeneratorHealth(load=0.99, queue_full=1204),
+            ": its queue was full 1,204 times, it was busy for 99 % of the time",
+        ),
+        (2000, GeneratorHealth(queue_full=0), ": it did not send 2,000 frames"),
+        (0, GeneratorHealth(0.5, core_share=0.881), ": it had its core for only 88 % of the time"),
+    ],
+)
+def test_rate_that_was_not_reached_is_explained(
+    unsent: int | None, health: GeneratorHealth | None, reasons: str
+) -> None:
+    trial = replace(SLOW, unsent=unsent, generator_health=health)
+
+    assert f"the generator reached 97.09 % of the intended rate of 1000000 pps{reasons}" == off_rate(
+        trial, 1e6, None, EXACT
+    )
+
+
+def test_rate_that_was_exceeded_is_not_explained_by_a_slow_generator() -> None:
+    trial = replace(SLOW, sending_s=0.9, generator_health=GeneratorHealth(load=1.0))
+
+    assert off_rate(trial, 1e6, None, EXACT).endswith("of 1000000 pps")

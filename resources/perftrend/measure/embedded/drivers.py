@@ -30,7 +30,7 @@ from perftrend.measure.program import replace_earlier
 from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
-from perftrend.measurement import Trial
+from perftrend.measurement import GeneratorHealth, Trial
 from perftrend.sandbox import confine_device
 
 _ANSWER_S = 10.0
@@ -150,6 +150,12 @@ class EmbeddedGenerator(TrafficGenerator):
             sending_s=count.sending_s,
             sent_each=tuple(count.sent_each),
             received_each=tuple(count.received_each),
+            # It sends all frames, late ones too, which lowers the rate.
+            unsent=0,
+            unsent_each=(0,) * len(count.sent_each),
+            generator_health=GeneratorHealth(
+                load=count.load, core_share=count.core_share, queue_full=count.refused
+            ),
         )
 
     def count(self, rate_pps: float, duration_s: float, fail_above: float | None = None) -> Count:

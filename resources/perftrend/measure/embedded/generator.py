@@ -58,6 +58,10 @@ class Count:
     """Frames sent in each direction."""
     received_each: list[int]
     """Frames received in each direction: those sent into one port arrive at the other of the pair."""
+    load: float
+    """The fraction of the time of sending in which the sender was busy."""
+    core_share: float | None = None
+    """The fraction of that time in which it had its core; None if it is not known."""
     unproven: bool = False
     """Whether the trial ended early, but the frames in flight returned after all."""
 
@@ -102,6 +106,10 @@ class SentFrames:
     refused: int
     """Frames that the device's queue refused at once."""
     sending_s: float
+    load: float
+    """The fraction of the time of sending in which the sender was busy."""
+    core_share: float | None = None
+    """The fraction of that time in which the sender had its core; None if it does not know it."""
 
 
 class Sender(ABC):
@@ -173,10 +181,15 @@ class SocketSender(Sender):
         clock = time.perf_counter
         catch_up = max(1, int(rate_pps * CATCH_UP_S))
         sent = 0
-        owed_s = 0.0
+        owed_s = busy_s = 0.0
+        is_full = False
+        ran_s = time.thread_time()
         now = start = begin = clock()
         while sent < planned:
             before_s, now = now, clock()
+            if is_full:
+                # Smaller batches take longer for each frame: then there is time left.
+                busy_s += now - before_s
             if owed_s:
                 paid_s = min(owed_s, _FASTER * (now - before_s))
                 owed_s -= paid_s
@@ -189,14 +202,18 @@ class SocketSender(Sender):
                 start += late_s
                 owed_s = min(owed_s + late_s, OWED_AT_MOST_S)
                 behind = catch_up
+            is_full = behind >= _BATCH
             if behind > 0:
                 sent += min(streams, key=progress).send(min(behind, _BATCH))
             if overdue and now >= overdue.next_look and overdue.look(now, sent):
                 break
+        sending_s = clock() - begin
         return SentFrames(
             each=[stream.sent for stream in self._streams],
             refused=sum(stream.refused for stream in self._streams),
-            sending_s=clock() - begin,
+            sending_s=sending_s,
+            load=busy_s / sending_s,
+            core_share=(time.thread_time() - ran_s) / sending_s,
         )
 
     @override
@@ -242,6 +259,8 @@ class Generator:
             elapsed_s=time.perf_counter() - begin,
             sent_each=frames.each,
             received_each=[at_ports[opposite(port, len(at_ports))] for port in range(len(at_ports))],
+            load=frames.load,
+            core_share=frames.core_share,
             unproven=sent < planned and limit is not None and sent - received <= limit,
         )
 

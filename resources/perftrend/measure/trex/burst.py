@@ -16,6 +16,8 @@ from perftrend.errors import TestbedError
 from perftrend.measure.traffic import opposite
 from perftrend.measure.trex.rpc import TrexEvent
 from perftrend.measure.trex.session import TrexSession, TrexStatistics
+from perftrend.measure.trial_validity import BUSY, explain_slowness
+from perftrend.measurement import GeneratorHealth
 
 _PORT_FINISHED, _PROFILE_FINISHED = 4, 14
 _PORT_ACQUIRED, _PORT_CHANGED, _SERVER_STOPPED = 5, 8, 100
@@ -25,7 +27,6 @@ _EVENT_S = 0.03
 """An event may be this late: the server looks for finished bursts every 10 ms, after its cores did so."""
 _MOST_LATE = 0.05
 """Largest relative excess of the duration; below it, the rate reached decides whether the trial is valid."""
-_BUSY_PERCENT = 95.0
 _LOOK_S = 0.25
 """Interval of looks at a running burst; within this time, a frame has passed the device or is lost."""
 _REPORTED_S = 1.0
@@ -40,17 +41,18 @@ _SETTLE_PAUSE_S = 0.02
 class TrexBurst:
     """A burst of the streams that are loaded, from some ports at the same time.
 
-    :param planned: number of frames of all streams.
+    :param planned_each: number of frames to send into each port.
     :param duration_s: how long sending them takes.
     """
 
-    def __init__(self, session: TrexSession, planned: int, duration_s: float) -> None:
+    def __init__(self, session: TrexSession, planned_each: Sequence[int], duration_s: float) -> None:
         self._session = session
-        self._planned = planned
+        self._planned_each = planned_each
+        self._planned = sum(planned_each)
         self._duration_s = duration_s
         self._took_s = 0.0
         self._unfinished = self._unreported = self._link_lost = False
-        self._cpu_percent = 0.0
+        self._load = 0.0
         session.events.skip()
         self._before = self._after = session.statistics()
         self.ended_early = False
@@ -66,6 +68,29 @@ class TrexBurst:
         """The frames received of those that each port sent; they arrive at the other of the pair."""
         at_ports = tuple(map(sub, self._after.received, self._before.received))
         return tuple(at_ports[opposite(port, len(at_ports))] for port in range(len(at_ports)))
+
+    @property
+    def unsent_each(self) -> tuple[int, ...]:
+        """The frames that TRex failed to send into each port; empty if an early end makes them unknown."""
+        if self.ended_early:
+            return ()
+        return tuple(
+            max(0, planned - sent) for planned, sent in zip(self._planned_each, self.sent_each, strict=True)
+        )
+
+    @property
+    def unsent(self) -> int:
+        """The number of frames that TRex failed to send."""
+        return sum(self.unsent_each) if self.unsent_each else self._dropped
+
+    @property
+    def _dropped(self) -> int:
+        return self._after.unsent - self._before.unsent
+
+    @property
+    def health(self) -> GeneratorHealth:
+        """The load of the cores that sent, at the moment when it was highest, and the waits for queues."""
+        return GeneratorHealth(load=self._load, queue_full=self._after.queue_full - self._before.queue_full)
 
     @property
     def lost(self) -> int:
@@ -131,7 +156,7 @@ class TrexBurst:
 
     def _look(self) -> None:
         self._after = self._session.statistics()
-        self._cpu_percent = max(self._cpu_percent, self._after.cpu_percent)
+        self._load = max(self._load, self._after.cpu_percent / 100)
 
     def _settle(self) -> None:
         """Wait for late frames, and for counters that network cards update late."""
@@ -161,12 +186,13 @@ class TrexBurst:
         sent, received = sum(self.sent_each), sum(self.received_each)
         if self._link_lost:
             return "a port of TRex lost its link"
-        if unsent := self._after.unsent - self._before.unsent:
-            return f"TRex dropped {unsent} frames instead of sending them"
+        if self._dropped:
+            why = explain_slowness(self.health)
+            return f"TRex dropped {self._dropped} frames instead of sending them{why}"
         if self._unfinished:
             return f"TRex was still sending after {self._took_s:.3g} s of a burst of {self._duration_s:.3g} s"
         if sent != self._planned and not self.ended_early:
-            return f"TRex sent {sent} of {self._planned} frames"
+            return f"TRex sent {sent} of {self._planned} frames{explain_slowness(self.health)}"
         if received > sent:
             return f"received {received} of {sent} frames sent: frames leaked into the trial"
         return ""
@@ -176,11 +202,12 @@ class TrexBurst:
             return "TRex did not report the end of a burst"
         if self._took_s - _EVENT_S <= (1 + _MOST_LATE) * self._duration_s:
             return ""
-        return f"TRex took {self._took_s:.3g} s to send a burst of {self._duration_s:.3g} s"
+        why = explain_slowness(self.health)
+        return f"TRex took {self._took_s:.3g} s to send a burst of {self._duration_s:.3g} s{why}"
 
     def _doubt_of_load(self) -> str:
-        if queue_full := self._after.queue_full - self._before.queue_full:
+        if queue_full := self.health.queue_full:
             return f"transmit queues of TRex were full {queue_full} times, so that its rate was not steady"
-        if self._cpu_percent > _BUSY_PERCENT:
-            return f"the cores of TRex were busy for {self._cpu_percent:.0f} % of the time"
+        if self._load > BUSY:
+            return f"the cores of TRex were busy for {100 * self._load:.0f} % of the time"
         return ""

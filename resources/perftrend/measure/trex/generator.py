@@ -122,8 +122,9 @@ class TrexGenerator(TrafficGenerator):
         line_rate_pps = self._line_rate_pps(_wait_for_links(session))
         planned = round(rate_pps * duration_s)
         limit = None if fail_above is None else fail_above * planned
-        groups, loaded = self._load(session, planned, duration_s)
-        burst = TrexBurst(session, planned, duration_s)
+        counts = self._traffic.split(planned, len(session.ports))
+        groups, loaded = self._load(session, counts, duration_s)
+        burst = TrexBurst(session, counts, duration_s)
         begin = time.monotonic()
         burst.run(loaded, self._core_mask, limit)
         elapsed_s = time.monotonic() - begin
@@ -142,18 +143,23 @@ class TrexGenerator(TrafficGenerator):
             sent_each=burst.sent_each,
             received_each=burst.received_each,
             latency=session.latency(groups) if groups else (),
+            unsent=burst.unsent,
+            unsent_each=burst.unsent_each,
+            generator_health=burst.health,
         )
 
     @property
     def _core_mask(self) -> int | None:
         return int(self._options["core_mask"], 16) if self._options["core_mask"] else None
 
-    def _load(self, session: TrexSession, planned: int, duration_s: float) -> tuple[list[int], list[int]]:
+    def _load(
+        self, session: TrexSession, counts: Sequence[int], duration_s: float
+    ) -> tuple[list[int], list[int]]:
         """Load the frames into the ports.
 
+        :param counts: number of frames for each port.
         :returns: the packet groups that latency is measured with, and the ports that have frames to send.
         """
-        counts = self._traffic.split(planned, len(session.ports))
         streams = [
             PortTraffic(self._traffic, direction, group if self.measures_latency else None).burst(
                 count, duration_s

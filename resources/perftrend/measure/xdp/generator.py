@@ -46,8 +46,10 @@ _PORT = np.dtype(
         ("next", "u4"),
         ("host", "u4"),
         ("source", "u4"),
-        ("planned", "u8"),
+        ("left", "u8"),
         ("sent", "u8"),
+        ("progress", "u8"),
+        ("step", "u8"),
     ]
 )
 _FRAME = np.dtype(
@@ -71,6 +73,8 @@ PACER = np.dtype(
         ("now", "u8"),
         ("due", "u8"),
         ("owed", "u8"),
+        ("idle", "u8"),
+        ("waits", "u8"),
         ("hosts", "u4"),
         ("sources", "u4"),
         ("header_bytes", "u4"),
@@ -87,6 +91,10 @@ PACER = np.dtype(
 )
 """``struct pacer`` of ``pacer.bpf.c``, which explains the fields."""
 
+_DONE = 2**64 - 1
+"""The progress of a port without frames to send."""
+_ALL_SENT = 2**63
+"""The progress of a port with its last frame; steps are rounded down."""
 _LOOK_AGAIN_S = 0.001
 _DELIVERED_S = 1.0
 """Time in which a port hands over the frames in its queue, however busy the device is."""
@@ -159,21 +167,32 @@ class XdpSender(Sender):
         self._pacer["period"] = _fixed_point(period_s)
         self._pacer["catch_up"] = _fixed_point(max(period_s, CATCH_UP_S))
         self._pacer["owed_at_most"] = _fixed_point(OWED_AT_MOST_S)
-        for name in ("start", "end", "now", "due", "owed"):
+        for name in ("start", "end", "now", "due", "owed", "idle", "waits"):
             self._pacer[name] = 0
-        links = len(self._interfaces)
-        self._pacer["port"]["sent"] = 0
-        self._pacer["port"]["planned"][0, :links] = self._traffic.split(planned, links)
+        self._plan(planned)
         before = self._count()
         self._run(overdue)
-        sending_ns = int(self._pacer["end"][0]) - int(self._pacer["start"][0])
+        sending_s = (int(self._pacer["end"][0]) - int(self._pacer["start"][0])) / 1e9
+        idle_s = int(self._pacer["idle"][0]) / _UNITS_PER_S
         sent = self._sent()
         return SentFrames(
             each=sent,
             refused=self._wait_for_delivery(sum(sent), before),
             # Each frame occupies a period.
-            sending_s=sending_ns / 1e9 + period_s,
+            sending_s=sending_s + period_s,
+            load=1 - idle_s / sending_s if sending_s else 0.0,
         )
+
+    def _plan(self, planned: int) -> None:
+        """Begin a trial: give each port its part of the frames."""
+        ports = self._pacer["port"][0]
+        ports["sent"] = 0
+        ports["progress"] = _DONE
+        for port, count in enumerate(self._traffic.split(planned, len(self._interfaces))):
+            ports["left"][port] = count
+            if count:
+                ports["progress"][port] = 0
+                ports["step"][port] = _ALL_SENT // count
 
     def _run(self, overdue: OverdueFrames | None) -> None:
         ended = threading.Event()
@@ -202,7 +221,7 @@ class XdpSender(Sender):
         return sent
 
     def _count_left(self) -> int:
-        return int(self._pacer["port"]["planned"].sum() - self._pacer["port"]["sent"].sum())
+        return int(self._pacer["port"]["left"].sum())
 
     def _wait_for_delivery(self, sent: int, before: InterfaceCount) -> int:
         """Wait until the ports have handed over all frames, and return the number that they refused.

@@ -29,6 +29,8 @@ static long (*store_bytes)(struct xdp_md *frame, u32 offset, void *bytes, u32 le
 
 enum { XDP_DROP = 1 };
 
+#define DONE ~0ULL
+
 enum {
 	PORTS = 4, /* at most */
 	HEADER_BYTES = 128, /* at most */
@@ -38,6 +40,7 @@ enum {
 	FIRST_TUNNEL_PORT = 49152,
 	TUNNEL_PORTS = 16384,
 	FRACTION_BITS = 20, /* of a time in nanoseconds: a rate is accurate to less than 0.1 in a million */
+	IDLE_AT_MOST_NS = 1000, /* between two runs; if it takes longer, the kernel delivers frames */
 	FASTER = 50, /* while catching up gradually, the rate is higher by one part in this number */
 };
 
@@ -55,8 +58,10 @@ struct port {
 	u32 next; /* frame */
 	u32 host; /* of the next flow, from 0 on */
 	u32 source; /* port of the next flow, from 0 on */
-	u64 planned; /* frames of the trial */
+	u64 left; /* frames of the trial */
 	u64 sent;
+	u64 progress; /* the part of them that was sent: nearly 2^63 for all, and DONE if none are left */
+	u64 step; /* of progress with each frame */
 };
 
 /* Times are relative to the start of the trial and have FRACTION_BITS, except start and end. */
@@ -71,6 +76,8 @@ struct pacer {
 	u64 now;
 	u64 due; /* time of the next frame */
 	u64 owed;
+	u64 idle; /* time in which no frame was due */
+	u64 waits; /* whether none was due in the last run */
 	u32 hosts;
 	u32 sources; /* ports */
 	u32 header_bytes;
@@ -89,7 +96,7 @@ struct pacer {
 struct pacer pacer;
 
 _Static_assert(sizeof(struct frame) == 144, "generator.py");
-_Static_assert(sizeof(struct pacer) == 112 + PORTS * (32 + MOST_FRAMES * 144), "generator.py");
+_Static_assert(sizeof(struct pacer) == 128 + PORTS * (48 + MOST_FRAMES * 144), "generator.py");
 
 /* Writes a field of two bytes, all of which have even offsets. */
 static inline void put(struct frame *frame, u32 offset, u16 value)
@@ -126,10 +133,12 @@ static inline void set_flow(struct frame *frame, u32 host, u32 source)
 static inline int is_due(u64 now)
 {
 	s64 late;
-	u64 paid;
+	u64 passed = now - pacer.now, paid;
 
+	if (pacer.waits && passed < (u64)IDLE_AT_MOST_NS << FRACTION_BITS)
+		pacer.idle += passed;
 	if (pacer.owed) {
-		paid = (now - pacer.now) / FASTER;
+		paid = passed / FASTER;
 		if (paid > pacer.owed)
 			paid = pacer.owed;
 		pacer.owed -= paid;
@@ -137,7 +146,8 @@ static inline int is_due(u64 now)
 	}
 	pacer.now = now;
 	late = now - pacer.due;
-	if (late < 0)
+	pacer.waits = late < 0;
+	if (pacer.waits)
 		return 0;
 	if (late > (s64)pacer.catch_up) {
 		pacer.due = now - pacer.catch_up;
@@ -151,18 +161,16 @@ static inline int is_due(u64 now)
 /* Returns the number of the port that has sent the smallest part of its frames. */
 static inline u32 least_advanced(void)
 {
-	u32 least = 0;
+	u64 least = pacer.port[0].progress;
+	u32 found = 0;
 
 #pragma unroll
-	for (u32 number = 1; number < PORTS; number++) {
-		struct port *port = &pacer.port[number], *other = &pacer.port[least % PORTS];
-
-		if (port->sent < port->planned &&
-		    (other->sent == other->planned ||
-		     port->sent * other->planned < other->sent * port->planned))
-			least = number;
-	}
-	return least;
+	for (u32 number = 1; number < PORTS; number++)
+		if (pacer.port[number].progress < least) {
+			least = pacer.port[number].progress;
+			found = number;
+		}
+	return found;
 }
 
 __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
@@ -172,7 +180,7 @@ __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 	struct frame *frame;
 	u64 time;
 
-	if (port->sent == port->planned)
+	if (port->progress == DONE)
 		return XDP_DROP;
 	time = ktime_get_ns();
 	if (!pacer.start)
@@ -197,6 +205,7 @@ __attribute__((section("xdp"), used)) int pace(struct xdp_md *packet)
 	port->host = port->host + 1 < pacer.hosts ? port->host + 1 : 0;
 	port->source = port->source + 1 < pacer.sources ? port->source + 1 : 0;
 	port->sent++;
+	port->progress = --port->left ? port->progress + port->step : DONE;
 	pacer.due += pacer.period;
 	pacer.end = time;
 	return redirect(port->interface, 0);

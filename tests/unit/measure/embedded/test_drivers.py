@@ -17,6 +17,7 @@ from perftrend.measure.interfaces import Node
 from perftrend.measure.kernel import KernelDevice
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import Loopback, VethPairs
+from perftrend.measurement import GeneratorHealth
 
 HOSTILE = [
     "$(reboot)",
@@ -82,7 +83,7 @@ def count(**changes: Any) -> dict[str, Any]:
     """Give what a trial of 10,000 frames in a second counted."""
     usual = Count(
         planned=10_000, sent=10_000, received=10_000, refused=0, sending_s=1.0, elapsed_s=1.1,
-        sent_each=[5_000, 5_000], received_each=[5_000, 5_000],
+        sent_each=[5_000, 5_000], received_each=[5_000, 5_000], load=0.25, core_share=0.99,
     )  # fmt: skip
     return {**asdict(usual), **changes}
 
@@ -263,6 +264,15 @@ def test_trial_is_told_as_it_was_counted(generator: EmbeddedGenerator) -> None:
     assert (10_000, 9_000, 1.1, "") == (trial.sent, trial.received, trial.elapsed_s, trial.invalid)
     assert (4_000, 4_000) == trial.sent_each_pps
     assert 7_200 == trial.receive_rate_pps
+
+
+def test_trial_has_the_health_of_the_generator(generator: EmbeddedGenerator) -> None:
+    Worker.last.answers = [count(refused=7)]
+
+    trial = generator.trial(10_000, 1.0, None)
+
+    assert (0, (0, 0)) == (trial.unsent, trial.unsent_each)
+    assert GeneratorHealth(load=0.25, core_share=0.99, queue_full=7) == trial.generator_health
 
 
 def test_trial_that_received_more_than_was_sent_cannot_be_trusted(generator: EmbeddedGenerator) -> None:

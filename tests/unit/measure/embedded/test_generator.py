@@ -21,10 +21,15 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.withheld_s = 0.0
+        """Time in which the process did not have its core."""
 
     def perf_counter(self) -> float:
         self.now += 5e-6
         return self.now
+
+    def thread_time(self) -> float:
+        return self.now - self.withheld_s
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -153,6 +158,32 @@ def test_generator_that_is_too_slow_sends_all_and_takes_longer(clock: Clock) -> 
 
     assert 20_000 == count.sent == count.planned
     assert count.sending_s > 0.2
+
+
+@pytest.mark.parametrize(("rate_pps", "load"), [(1_000, 0.0), (50_000, 0.0), (200_000, 1.0)])
+def test_load_shows_whether_the_generator_is_at_its_limit(clock: Clock, rate_pps: float, load: float) -> None:
+    """A frame costs 10 µs, which is 100,000 pps at best."""
+    count = trial(ports(clock, cost_s=1e-5), rate_pps, 0.1)
+
+    assert load == pytest.approx(count.load, abs=0.02)
+    assert 1.0 == pytest.approx(count.core_share, abs=0.001)
+
+
+def test_time_without_a_core_is_no_share_of_it(clock: Clock) -> None:
+    members = ports(clock)
+    usual = members[0].send
+
+    def withheld(start: int, count: int) -> int:
+        if len(members[0].sent) == 500:
+            clock.now += 0.025
+            clock.withheld_s += 0.025
+        return usual(start, count)
+
+    members[0].send = withheld  # type: ignore[method-assign]
+
+    count = trial(members, 20_000, 0.1)
+
+    assert 1 - 0.025 / count.sending_s == pytest.approx(count.core_share, abs=0.001)
 
 
 def test_a_short_pause_is_caught_up(clock: Clock) -> None:

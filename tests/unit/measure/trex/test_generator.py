@@ -23,7 +23,7 @@ from perftrend.measure.trex.generator import TrexGenerator
 from perftrend.measure.trex.rpc import TrexEventQueue
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
 from perftrend.measure.wiring import NoWiring
-from perftrend.measurement import Latency
+from perftrend.measurement import GeneratorHealth, Latency
 from tests.doubles.trex import FINISHED, PROFILE_FINISHED, STARTED, TrexServer
 from tests.unit.measure.trex.conftest import LINKS, Connect, link
 
@@ -284,6 +284,36 @@ def test_full_queues_and_busy_cores_are_normal_at_the_line_rate(
     set_faults(server, **faults)
 
     assert "" == generator.trial(generator.highest_pps(), 1.0, None).invalid
+
+
+def test_trial_has_the_health_of_the_server(generator: TrexGenerator, server: TrexServer) -> None:
+    set_faults(server, queue_full=6, dropped=5, cpu_percent=97.0)
+
+    trial = generator.trial(1e6, 1.0, None)
+
+    assert (5, (5, 0)) == (trial.unsent, trial.unsent_each)
+    assert GeneratorHealth(load=0.97, queue_full=12) == trial.generator_health
+
+
+def test_frames_that_an_early_end_leaves_out_are_not_unsent(
+    generator: TrexGenerator, server: TrexServer
+) -> None:
+    server.step_s = 0.5
+    server.device.capacity_pps = 500_000
+
+    trial = generator.trial(1e6, 10.0, 0.0)
+
+    assert trial.sent < 10_000_000
+    assert (0, ()) == (trial.unsent, trial.unsent_each)
+
+
+def test_slow_burst_is_explained(generator: TrexGenerator, server: TrexServer) -> None:
+    set_faults(server, slowdown=1.7, queue_full=602, cpu_percent=99.0)
+
+    trial = generator.trial(1e6, 1.0, None)
+
+    reasons = "its queue was full 1,204 times, it was busy for 99 % of the time"
+    assert f"TRex took 1.7 s to send a burst of 1 s: {reasons}" == trial.invalid
 
 
 def test_frames_that_the_device_sends_itself_are_not_valid(

@@ -33,7 +33,7 @@ def test_shipped_instructions_are_those_of_the_source(require: Callable[[object,
 def test_layout_is_that_of_the_source() -> None:
     """The source asserts these sizes."""
     frames = 4 * 24
-    offset_of_frames = 240
+    offset_of_frames = 320
 
     assert offset_of_frames == PACER.fields["frame"][1]  # type: ignore[index]
     assert offset_of_frames + frames * 144 == PACER.itemsize
