@@ -684,8 +684,9 @@ def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         TrexGenerator(NoWiring(links=LINKS), Node(), {}).open()
 
 
-def test_example_of_a_testbed_is_valid(connect: Connect, server: TrexServer) -> None:
-    spec = specification.load("2n-trex", CHECKOUT / "docs" / "examples")
+@pytest.mark.parametrize("example", ["2n-trex", "2n-trex-vpp"])
+def test_example_of_a_testbed_is_valid(connect: Connect, server: TrexServer, example: str) -> None:
+    spec = specification.load(example, CHECKOUT / "docs" / "examples")
     generator = connect([cable.link() for cable in spec.links], **spec.generator.options)
 
     generator.use(TrafficProfile.parse("IMIX", {}))

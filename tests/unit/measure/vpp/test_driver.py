@@ -279,6 +279,18 @@ def test_interface_that_vpp_refuses_is_an_error(
     assert [] == device.busy_processes()
 
 
+@pytest.mark.parametrize("forwarding", ["ip4", "ip6"])
+def test_two_million_routes_are_added_exactly(
+    installed: Installed, device: VppDevice, forwarding: str
+) -> None:
+    device.start(installed.options(forwarding=forwarding, routes="2000000"))
+
+    routes = [line.split() for line in installed.requests if " route add" in f" {line}"]
+    networks = [words for words in routes if not words[3].endswith(("/32", "/128"))]
+    assert 2 == len(networks)
+    assert 2_000_000 == sum(int(words[5]) for words in routes if words not in networks)
+
+
 def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevice) -> None:
     device.start(installed.options(routes="1000001"))
 
