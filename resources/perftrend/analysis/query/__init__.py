@@ -6,6 +6,7 @@ rows of formulas.
 """
 
 from perftrend.analysis.query.columns import ParameterCodes, Parameters
+from perftrend.analysis.query.contrast import find_contrast
 from perftrend.analysis.query.parser import (
     MOST_PATTERNS,
     format_skia_name,
@@ -22,6 +23,7 @@ __all__ = [
     "TraceSource",
     "TraceTable",
     "ValueChoice",
+    "find_contrast",
     "format_skia_name",
     "import_queries",
     "parse",

@@ -1,4 +1,4 @@
-"""Details of an item: its commits, environment differences, and history in sentences."""
+"""Details of an item: what its traces have in common, commits, environment differences, and history."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import numpy as np
+
+from perftrend.analysis.query import find_contrast
 from perftrend.builds import find_mirror
 from perftrend.clients.git import Commit, Repository
 from perftrend.dashboard import links
+from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.triage.item_plot import window_of
-from perftrend.dashboard.triage.models import CommitView, EnvironmentChange, HistoryEntry
+from perftrend.dashboard.triage.item_plot import shown_findings, window_of
+from perftrend.dashboard.triage.models import CommitView, CommonFeatures, EnvironmentChange, HistoryEntry
 from perftrend.errors import PerftrendError
 from perftrend.model import PRODUCT, Run
 from perftrend.settings import ProjectSettings
 from perftrend.store.activity import ActivityEntry
-from perftrend.store.alerts import STATUSES, Item, Span
+from perftrend.store.alerts import CHANGES, STATUSES, Item, Span, StoredFinding
 from perftrend.store.tiles import TileColumn
 
 _JOB = "job"
@@ -53,6 +57,25 @@ _FORMS = {
     "separated": "{user} separated {part}",
     "split": "{user} split {part}",
 }
+
+
+def find_common_features(now: Traces, item: Item, findings: Sequence[StoredFinding]) -> CommonFeatures | None:
+    """Return what the traces of a change have in common, and the fewest other traces of the testbed have."""
+    if item.kind not in CHANGES:
+        return None
+    keys = {now.by_hash[each.trace].key for each in shown_findings(findings) if each.trace in now.by_hash}
+    chosen = np.array(sorted(now.table.place_of[key] for key in keys), dtype=np.intp)
+    others = np.setdiff1d(now.of_testbed(item.testbed), chosen)
+    found = find_contrast(now.table, chosen, others)
+    if found is None or found.others > len(chosen):
+        # What most others have as well says nothing about the change.
+        return None
+    return CommonFeatures(
+        features=[str(each) for each in found.features],
+        traces=len(chosen),
+        others=found.others,
+        of_others=found.of_others,
+    )
 
 
 def environment_changes(site: AppContext, item: Item) -> list[EnvironmentChange]:

@@ -273,6 +273,18 @@ class FinderView(BaseModel):
     name: str
 
 
+class CommonFeatures(BaseModel):
+    """What all traces of an item have in common, and the fewest others have."""
+
+    features: list[str]
+    """Values such as ``frame=64B``, and words of names such as ``iacl50 in test``."""
+    traces: int
+    others: int
+    """Number of other traces of the testbed that have all of this as well."""
+    of_others: int
+    """Number of all other traces of the testbed."""
+
+
 class ItemDetail(BaseModel):
     """One item with all its details."""
 
@@ -295,6 +307,8 @@ class ItemDetail(BaseModel):
     """Which commits of the range these are: ``newest`` are the newest 100 and those that were measured."""
     same_commit: bool
     """Whether the last good run and the first changed one measured the same commit."""
+    common: CommonFeatures | None
+    """What distinguishes the traces from the others of the testbed; null: nothing, or there is only one."""
     environment: list[EnvironmentChange]
     """What else differs between the two runs, apart from the commit of the device."""
     git_log: str

@@ -17,7 +17,12 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import jobs_of_item
 from perftrend.dashboard.links import MOST_IDS, PlotPart
-from perftrend.dashboard.triage.item_details import commits_of, environment_changes, history_entry
+from perftrend.dashboard.triage.item_details import (
+    commits_of,
+    environment_changes,
+    find_common_features,
+    history_entry,
+)
 from perftrend.dashboard.triage.item_plot import item_plots, shown_findings, window_of
 from perftrend.dashboard.triage.models import (
     FinderView,
@@ -116,6 +121,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         commits=commits,
         commits_are=commits_are,
         same_commit=bool(old) and old == new and item.kind in CHANGES,
+        common=find_common_features(now, item, findings),
         environment=[] if item.kind == "stopped" else environment_changes(site, item),
         git_log=f"git log --oneline {old}..{new}" if has_range else "",
         bisect=_bisection(site, now, item),

@@ -374,6 +374,21 @@ def test_other_testbeds_show_the_same_traces(found: Nights, client: TestClient) 
     assert "3n-skx" in client.get(f"/triage/{item['id']}").text
 
 
+def test_item_says_what_its_traces_have_in_common(nights: Nights, client: TestClient) -> None:
+    nights.tests = [f"{frame}-{kind}-mrr" for frame in ("64b", "imix") for kind in ("acl", "base", "nat")]
+    nights.factors = lambda test, night: 0.8 if night >= 50 and "acl" in test else 1.0
+    nights.measure(28)
+    nights.store.alerts.add(Rules("many", ""), user="ann")
+    nights.evaluate()
+    item = max(listed(client), key=lambda each: each["traces"])
+
+    common = client.get(f"/triage/{item['id']}", headers=JSON).json()["common"]
+
+    assert {"features": ["acl in test"], "traces": 2, "others": 0, "of_others": 7} == common
+    page = " ".join(client.get(f"/triage/{item['id']}").text.split())
+    assert "All 2 have <code>acl in test</code>. None of the 7 other traces of 2n-clx has." in page
+
+
 def test_many_traces_go_to_explore_by_a_shortcut(nights: Nights, client: TestClient) -> None:
     nights.tests = [f"t{number:03}" for number in range(60)]
     nights.factors = lambda _, night: 0.8 if night >= 50 else 1.0
