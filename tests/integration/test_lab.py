@@ -218,9 +218,8 @@ def test_lost_connection_is_one_line_and_the_next_run_is_clean(lab: Lab, ends: s
     with make_testbed(lab) as testbed:
         testbed.start_device({"acl_rules": "0"})
         getattr(lab, ends)("dut")
-        with pytest.raises(TestbedError) as caught:
+        with pytest.raises(TestbedError, match=r"the connection to dut is lost$"):
             testbed.restart_device()
-    assert "\n" not in str(caught.value)
 
     {"cut": lab.plug, "stop_server": lab.start_server}[ends]("dut")
     test_frames_pass_between_two_machines(lab)
@@ -246,10 +245,9 @@ def test_cut_during_a_trial_is_one_line_and_the_next_run_is_clean(lab: Lab) -> N
         testbed.use("64B")
         cutting = threading.Timer(0.5, lab.cut, ["tg"])
         cutting.start()
-        with pytest.raises(TestbedError) as caught:
+        with pytest.raises(TestbedError, match=r"^traffic generator: the connection to tg is lost$"):
             testbed.trials.measure(2_000, 3)
         cutting.join()
-    assert "\n" not in str(caught.value)
 
     lab.plug("tg")
     test_frames_pass_between_two_machines(lab)
