@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 import pytest
+from typing_extensions import override
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure.interfaces import Link, Node, Port
+from perftrend.measure.interfaces import Link, Node, Port, Target
 from perftrend.measure.program import Program
 from perftrend.measure.vpp.driver import VppDevice
 from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
@@ -414,6 +419,52 @@ def test_vpp_that_has_died_is_reported(installed: VppInstallation, device: VppDe
 
     with pytest.raises(TestbedError, match="has ended"):
         device.counters()
+
+
+class ForwardingWiring(NoWiring):
+    """Forwards a socket as sshd does: it stays open for requests after VPP has closed its end."""
+
+    @override
+    def forward_device(self, target: Target) -> Target:
+        assert isinstance(target, str)
+        path = f"{target}.forwarded"
+        server = socket.create_server(path, family=socket.AF_UNIX)
+        threading.Thread(target=self._serve, args=[server, target], daemon=True).start()
+        return cast("Target", path)
+
+    def _serve(self, server: socket.socket, target: str) -> None:
+        with server:
+            client = server.accept()[0]
+        with client, socket.socket(socket.AF_UNIX) as vpp:
+            vpp.connect(target)
+            back = threading.Thread(target=self._pass_on, args=[vpp, client])
+            back.start()
+            self._pass_on(client, vpp)
+            back.join()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, destination: socket.socket) -> None:
+        # VPP dies, and the client then closes its end.
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                with contextlib.suppress(OSError):
+                    destination.sendall(data)
+        with contextlib.suppress(OSError):
+            destination.shutdown(socket.SHUT_WR)
+
+
+def test_vpp_that_has_died_is_not_waited_for(
+    installed: VppInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftrend.measure.vpp.api._ANSWER_S", 3600.0)
+    device = VppDevice(ForwardingWiring({}, LINKS), Node())
+    device.start(installed.options())
+    (process,) = device.busy_processes()
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(TestbedError, match="has ended"):
+        device.counters()
+    device.stop()
 
 
 def test_start_that_fails_is_reported_with_the_last_line(
