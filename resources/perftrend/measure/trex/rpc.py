@@ -15,7 +15,7 @@ import json
 import struct
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,10 +41,14 @@ class TrexRpc:
     """A connection to a server.
 
     :param port: the TCP port of this machine that leads to the server's.
+    :param check: raises a TestbedError with the reason if the generator's node cannot be reached.
     """
 
-    def __init__(self, port: int, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, port: int, *, timeout_s: float = 10.0, check: Callable[[], object] = lambda: None
+    ) -> None:
         self.timeout_s = timeout_s
+        self._check = check
         self._address = f"tcp://127.0.0.1:{port}"
         self.context = zmq.Context()
         self._socket: zmq.Socket[bytes] | None = None
@@ -108,6 +112,7 @@ class TrexRpc:
             socket = self._connect()
             socket.send(message)
             if not socket.poll(round(1000 * self.timeout_s)):
+                self._check()
                 raise TestbedError(
                     f"the TRex server did not respond to {method} within {self.timeout_s:g} s; "
                     "if it is not running, start it on the generator's node: ./t-rex-64 -i"
