@@ -76,3 +76,17 @@ class VppInstallation(Installation):
     def requests(self) -> list[str]:
         """What VPP was requested, after its start-up configuration."""
         return self.log.read_text().splitlines()[1:]
+
+
+class TrexInstallation(Installation):
+    """TRex, whose server is started by a person."""
+
+    module, program_name = "tests.doubles.trex", "t-rex-64"
+
+    def __init__(self, folder: Path, **environment: object) -> None:
+        super().__init__(folder, TREX_DOUBLE_LOG=folder / "log", **environment)
+
+    @property
+    def requests(self) -> list[str]:
+        """The methods that the server was requested."""
+        return self.log.read_text().splitlines() if self.log.exists() else []
