@@ -118,7 +118,7 @@ def test_trending_measures_vpp_by_trex(doubles: DoubleLab, tmp_path: Path) -> No
     assert ["release", "release"] == doubles.trex.requests[-2:]
 
 
-KILLED = (r"the TRex server did not respond to .*t-rex-64 -i", r"vpp has ended.*")
+KILLED = (r"the TRex server closed the connection during .*t-rex-64 -i", r"vpp has ended.*")
 LOST = (r"the connection to tg is lost", r"vpp: the connection to dut is lost")
 
 
