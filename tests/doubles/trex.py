@@ -7,6 +7,10 @@ batches and compressed requests are answered, and how events are numbered per se
 
 Time is simulated: it passes only while a client waits for events, by ``step_s`` per request for them. What a
 test sees therefore does not depend on how busy the machine is.
+
+As a program, it has the arguments of ``t-rex-64``, and the environment selects how it behaves:
+``TREX_DOUBLE_LOG``, a file for the methods that were requested; ``TREX_DOUBLE_STUCK``, the number of bursts,
+the first ones, that never end, one for each port.
 """
 
 from __future__ import annotations
@@ -14,12 +18,15 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from struct import Struct
 from typing import Any
 
@@ -82,6 +89,8 @@ class Faults:
     """The kinds of events that are lost on the way to the client."""
     stuck: bool = False
     """Whether a burst never ends."""
+    stuck_bursts: int = 0
+    """The number of bursts, the first ones, that never end; one for each port."""
     stops: bool = False
     """Whether the server announces its end during a burst."""
     crashes: bool = False
@@ -215,6 +224,7 @@ class TrexServer:
         common = {"jsonrpc": "2.0", "id": request["id"]}
         method, parameters = request["method"], request["params"]
         self.requests.append((method, parameters))
+        record(method)
         try:
             if method not in self._methods:
                 raise RefusedError(METHOD, f"Method {method} not registered")
@@ -422,7 +432,7 @@ class TrexServer:
             for port in running.values()
             if (started := port.started_s) is not None
         ]
-        if self.faults.stuck:
+        if self.faults.stuck or self.bursts <= self.faults.stuck_bursts:
             self.clock.now_s += 5.0
             return
         self.clock.now_s = min(max(ends), self.clock.now_s + self.step_s) if self.step_s else max(ends)
@@ -600,3 +610,24 @@ def serving() -> Iterator[TrexServer]:
         yield server
     finally:
         server.stop()
+
+
+def record(method: str) -> None:
+    if path := os.environ.get("TREX_DOUBLE_LOG"):
+        with Path(path).open("a") as log:
+            log.write(f"{method}\n")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments != ["-i"]:
+        sys.exit("ERROR, you must provide either a traffic file or -i; the double knows -i only")
+    server = TrexServer()
+    server.request_port, server.publisher_port = 4501, 4500
+    server.faults.stuck_bursts = int(os.environ.get("TREX_DOUBLE_STUCK", "0"))
+    server.start()
+    print(f"server of the double listens at {server.request_port}", flush=True)  # noqa: T201 - a program
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

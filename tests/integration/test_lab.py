@@ -65,7 +65,8 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def make_testbed(lab: Lab, **values: object) -> Testbed:
-    return Testbed(Specification.model_validate(lab.file(**values)))
+    # The machine of the lock may not know yet that the connection of the job before was cut.
+    return Testbed(Specification.model_validate(lab.file(**values)), wait_s=DEADLINE_S)
 
 
 def test_frames_pass_between_two_machines(lab: Lab) -> None:
@@ -171,11 +172,10 @@ def test_sockets_of_a_node_are_reached(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_machine_with_another_key_is_refused(lab: Lab) -> None:
-    known = (lab.folder / "known_hosts").read_text().splitlines()
-    keys = [line.split()[2] for line in known]
-    (lab.folder / "known_hosts").write_text("\n".join(known).replace(keys[0], keys[1]))
-
-    with pytest.raises(TestbedError, match=r"^node tg: .*Host key verification failed"):
+    with (
+        lab.other_key("tg"),
+        pytest.raises(TestbedError, match=r"^node tg: .*Host key verification failed"),
+    ):
         wiring_of(lab).open()
 
 
@@ -218,9 +218,8 @@ def test_lost_connection_is_one_line_and_the_next_run_is_clean(lab: Lab, ends: s
     with make_testbed(lab) as testbed:
         testbed.start_device({"acl_rules": "0"})
         getattr(lab, ends)("dut")
-        with pytest.raises(TestbedError) as caught:
+        with pytest.raises(TestbedError, match=r"the connection to dut is lost$"):
             testbed.restart_device()
-    assert "\n" not in str(caught.value)
 
     {"cut": lab.plug, "stop_server": lab.start_server}[ends]("dut")
     test_frames_pass_between_two_machines(lab)
@@ -246,10 +245,9 @@ def test_cut_during_a_trial_is_one_line_and_the_next_run_is_clean(lab: Lab) -> N
         testbed.use("64B")
         cutting = threading.Timer(0.5, lab.cut, ["tg"])
         cutting.start()
-        with pytest.raises(TestbedError) as caught:
+        with pytest.raises(TestbedError, match=r"^traffic generator: the connection to tg is lost$"):
             testbed.trials.measure(2_000, 3)
         cutting.join()
-    assert "\n" not in str(caught.value)
 
     lab.plug("tg")
     test_frames_pass_between_two_machines(lab)

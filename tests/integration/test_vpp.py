@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,13 +22,12 @@ from perftrend.measure.trial_validity import TrustedTrials, two_cores
 from perftrend.measure.vpp.driver import VppDevice
 from perftrend.measure.wiring import VethPairs
 from perftrend.measurement import Trial
-from tests.doubles import vpp as double
+from tests.doubles.installation import VppInstallation
 from tests.integration.quiet import interference
 
 pytestmark = pytest.mark.packets
 
 Require = Callable[[object, str], None]
-ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("PERFTREND_VPP", "")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux has it
 
@@ -49,28 +45,9 @@ def wiring(require: Require, shared_memory: None) -> Iterator[VethPairs]:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Give a folder with a short path, because that of a socket has at most 107 characters."""
-    found = Path(tempfile.mkdtemp(prefix="vpp-"))
-    yield found
-    shutil.rmtree(found)
-    Path(f"/tmp/perftrend-{os.getuid()}/run-{found.name}.pid").unlink(missing_ok=True)  # noqa: S108 - see Program
-
-
-@pytest.fixture
-def options_of_double(folder: Path) -> dict[str, str]:
-    double.write_definitions(folder / "api")
-    program = folder / "vpp"
-    program.write_text(
-        f"#!/bin/sh\nVPP_DOUBLE_API={folder}/api PYTHONPATH={ROOT}:{ROOT}/resources "
-        f'exec {sys.executable} -m tests.doubles.vpp "$@"\n'
-    )
-    program.chmod(0o755)
-    return {
-        "program": str(program),
-        "api_dir": str(folder / "api"),
-        "runtime_dir": str(folder / f"run-{folder.name}"),
-    }
+def installed() -> Iterator[VppInstallation]:
+    with VppInstallation.installed() as found:
+        yield found
 
 
 @pytest.fixture
@@ -104,13 +81,13 @@ Start = Callable[..., VppDevice]
 
 
 @pytest.fixture
-def start(require: Require, folder: Path, device: VppDevice) -> Start:
+def start(require: Require, installed: VppInstallation, device: VppDevice) -> Start:
     """Give a function that starts the real VPP with some options."""
     require(PROGRAM, "needs VPP: set PERFTREND_VPP to its path")
     options = {
         "program": PROGRAM,
         "api_dir": os.environ.get("PERFTREND_VPP_API", "/usr/share/vpp/api"),
-        "runtime_dir": str(folder / f"run-{folder.name}"),
+        "runtime_dir": installed.options()["runtime_dir"],
     }
 
     def start_with(**more: str) -> VppDevice:
@@ -154,28 +131,28 @@ class TestRealVpp:
         with pytest.raises(TestbedError, match=r"^vpp: 'shwo interface': .*unknown input"):
             start(commands="shwo interface")
 
-    def test_nothing_is_left_after_the_stop(self, start: Start, folder: Path) -> None:
+    def test_nothing_is_left_after_the_stop(self, start: Start, installed: VppInstallation) -> None:
         device = start(workers="1")
         (worker,) = device.busy_processes()
         device.stop()
 
         assert not Path(f"/proc/{worker}").exists()
-        assert [] == list(folder.glob("run-*"))
+        assert not Path(installed.options()["runtime_dir"]).exists()
         assert [] == list(SHARED_MEMORY.glob("perftrend-vpp-*"))
 
 
 @pytest.mark.parametrize("forwarding", ["ip4", "ip6", "l2", "l2xc"])
 def test_double_finds_the_interfaces_of_the_namespace(
-    options_of_double: dict[str, str], device: VppDevice, forwarding: str
+    installed: VppInstallation, device: VppDevice, forwarding: str
 ) -> None:
     """The double sees interfaces only in its own network: it was started where the device's ports are."""
-    device.start({**options_of_double, "forwarding": forwarding})
+    device.start(installed.options(forwarding=forwarding))
 
     assert {"local0", "host-d0", "host-d1"} == set(device.counters()["interfaces"])
 
 
 def test_double_in_a_user_namespace_ends(
-    require: Require, shared_memory: None, options_of_double: dict[str, str]
+    require: Require, shared_memory: None, installed: VppInstallation
 ) -> None:
     wiring = VethPairs(user_namespace="yes")
     reason = wiring.unusable()
@@ -183,7 +160,7 @@ def test_double_in_a_user_namespace_ends(
     wiring.open()
     device = VppDevice(wiring, Node())
     try:
-        device.start(options_of_double)
+        device.start(installed.options())
         (process,) = device.busy_processes()
         device.stop()
     finally:
@@ -191,4 +168,4 @@ def test_double_in_a_user_namespace_ends(
         wiring.close()
 
     assert not Path(f"/proc/{process}").exists()
-    assert not Path(options_of_double["runtime_dir"]).exists()
+    assert not Path(installed.options()["runtime_dir"]).exists()

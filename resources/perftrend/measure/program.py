@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, Self
 
 from perftrend.errors import TestbedError
+from perftrend.measure.remote_command import lost_connection
 
 _STOP_S = 10.0
 _LONGEST_OUTPUT = 1 << 20
@@ -116,7 +117,7 @@ class Program:
         self._has_ended = False
         self._change = threading.Condition()
         mode = "interactive" if is_interactive else "background"
-        started = at_node(["sh", "-c", _SCRIPT, "sh", mode, name, *command])
+        started = self._command = at_node(["sh", "-c", _SCRIPT, "sh", mode, name, *command])
         try:
             self._process = subprocess.Popen(
                 started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -212,5 +213,7 @@ class Program:
             self._change.notify_all()
 
     def _failure(self, what: str) -> TestbedError:
+        if reason := lost_connection(self._command, self._process.poll()):
+            return TestbedError(f"{self._name}: {reason}")
         lines = [line.strip() for line in self._output.splitlines() if line.strip()]
         return TestbedError(f"{self._name} {what}{': ' + lines[-1][:_LONGEST_MESSAGE] if lines else ''}")

@@ -19,6 +19,7 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port, Wiring
+from perftrend.measure.remote_command import describe, lost_connection
 from perftrend.measure.traffic import LINK_COUNTS
 
 COMMAND_S = 20.0
@@ -90,11 +91,15 @@ def run(command: Sequence[str], text: str = "", *, timeout_s: float = COMMAND_S)
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise errors.TestbedError(f"{command[0]}: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise errors.TestbedError(f"{describe(command)}: timed out after {timeout_s:g} s") from None
+    if reason := lost_connection(command, done.returncode):
+        raise errors.TestbedError(reason)
     if done.returncode:
         message = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-        raise errors.TestbedError(f"{' '.join(command)}: {message}")
+        raise errors.TestbedError(f"{describe(command)}: {message}")
     return done.stdout
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from perftrend import errors
+from perftrend.measure.remote_command import lost_connection
 from perftrend.sandbox import child_of, wait_for_end
 
 _STOP_S = 2.0
@@ -45,6 +46,7 @@ class WorkerProcess:
         self, name: str, command: Sequence[str], *, ready_s: float = 20.0, is_confined: bool = False
     ) -> None:
         self._name = name
+        self._command = command
         self._is_confined = is_confined
         self.pid = 0
         self._unanswered: list[float] = []
@@ -89,7 +91,7 @@ class WorkerProcess:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._failure("has ended") from None
+            raise self._end() from None
         answer = self.read(timeout_s)
         del self._unanswered[0]
         return answer
@@ -97,7 +99,7 @@ class WorkerProcess:
     def check(self) -> None:
         """Raise a TestbedError with the last line of its error output, if it has ended."""
         if self._process.poll() is not None:
-            raise self._failure("has ended")
+            raise self._end()
 
     def read(self, timeout_s: float) -> dict[str, Any]:
         """Return the next line that the worker writes.
@@ -115,12 +117,19 @@ class WorkerProcess:
                 raise self._failure(f"did not respond within {timeout_s:g} s")
         line = self._process.stdout.readline()
         if not line:
-            raise self._failure("has ended")
+            raise self._end()
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
             raise self._failure(f"wrote {line.strip()!r}, which is not a valid response") from None
         return answer
+
+    def _end(self) -> errors.TestbedError:
+        # The end of its output comes shortly before its own.
+        _ends(self._process, _STOP_S)
+        if reason := lost_connection(self._command, self._process.poll()):
+            return errors.TestbedError(f"{self._name}: {reason}")
+        return self._failure("has ended")
 
     def _failure(self, what: str) -> errors.TestbedError:
         self._errors.seek(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parents[3]
 READY_S = 60.0
 PORT = 22
 NODES = ("tg", "dut")
+_PROGRAMS = ("perftrend.measure", "tests.doubles")
+"""What the command lines of a testbed's programs contain."""
 
 
 @dataclass
@@ -76,6 +79,18 @@ class Lab:
         """Plug it in again."""
         run(["ip", "link", "set", _management(node), "up"])
 
+    @contextlib.contextmanager
+    def other_key(self, node: str) -> Iterator[None]:
+        """Let the client know another key of a node than its server has, while the block runs."""
+        file = self.folder / "known_hosts"
+        known = file.read_text()
+        own, other = ((self.folder / f"key_{name}.pub").read_text().split()[1] for name in (node, "client"))
+        file.write_text(known.replace(own, other))
+        try:
+            yield
+        finally:
+            file.write_text(known)
+
     def processes(self, node: str) -> set[str]:
         """Return the command lines of what runs on a node, without its server."""
         return set(self._find(node, "").values())
@@ -83,8 +98,26 @@ class Lab:
     def kill(self, node: str) -> None:
         """Kill the programs of a testbed on a node, as a failing machine does."""
         for process, words in self._find(node, "").items():
-            if "perftrend.measure" in words and "sh -c" not in words:
+            if any(package in words for package in _PROGRAMS) and "sh -c" not in words:
                 os.kill(process, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def running(self, node: str, command: Sequence[str], ready: str) -> Iterator[None]:
+        """Run a program on a node while the block runs, which a person starts there by ssh and leaves alone.
+
+        :param ready: what the program prints when it is ready.
+        """
+        output = self.folder / f"output_{node}"
+        in_background = f"setsid {shlex.join(command)} </dev/null >{output} 2>&1 &"
+        run(["ssh", "-F", str(self.config), "--", node, in_background])
+        try:
+            deadline = time.monotonic() + READY_S
+            while ready not in output.read_text():
+                assert time.monotonic() < deadline, output.read_text()
+                time.sleep(0.05)
+            yield
+        finally:
+            self.kill(node)
 
     def _find(self, node: str, program: str) -> dict[int, str]:
         """Return the processes on a node by their numbers: those of a program, or all but the server's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,18 @@ def test_options_say_how_a_node_is_reached(tmp_path: Path) -> None:
 
     assert {("-p", "2222"), ("-J", "gate"), ("-F", "my config")} <= set(pairwise(words))
     assert ["--", "perf@dut", "sudo -n -- cat 'a b'"] == words[-3:]
+
+
+def test_lost_connection_is_not_replaced_by_another_one(tmp_path: Path) -> None:
+    """Not even by ssh itself, which connects if there is nothing to share."""
+    connection = _Connection("dut", {"host": "dut", "user": "perf"}, "")
+    connection._folder = str(tmp_path)
+    with subprocess.Popen(["true"], text=True) as connection._master:
+        connection._master.wait()
+
+        for use in (lambda: connection.command(["ls"]), lambda: connection.forward(4501)):
+            with pytest.raises(TestbedError, match=r"^the connection to perf@dut is lost$"):
+                use()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from perftrend.measure.embedded.frames import FrameDirection
 from perftrend.measure.interfaces import Counters, Link, Node, TrafficGenerator, Wiring
 from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS, FrameProfile, TrafficProfile, opposite
 from perftrend.measure.trex.streams import PortTraffic, can_measure_latency
+from perftrend.measure.wiring import run
 from perftrend.measurement import Trial
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class TrexGenerator(TrafficGenerator):
                 self._wiring.forward_generator(PUBLISHER_PORT),
                 self._ports,
                 force=self._options["force"] == "yes",
+                check=lambda: run(self._wiring.at_generator(["true"])),
             )
             self._session = self._connection.enter_context(connection)
             self.version = f"TRex {self._session.version}"

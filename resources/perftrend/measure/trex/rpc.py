@@ -15,7 +15,7 @@ import json
 import struct
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,10 +41,14 @@ class TrexRpc:
     """A connection to a server.
 
     :param port: the TCP port of this machine that leads to the server's.
+    :param check: raises a TestbedError with the reason if the generator's node cannot be reached.
     """
 
-    def __init__(self, port: int, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, port: int, *, timeout_s: float = 10.0, check: Callable[[], object] = lambda: None
+    ) -> None:
         self.timeout_s = timeout_s
+        self._check = check
         self._address = f"tcp://127.0.0.1:{port}"
         self.context = zmq.Context()
         self._socket: zmq.Socket[bytes] | None = None
@@ -107,10 +111,11 @@ class TrexRpc:
         try:
             socket = self._connect()
             socket.send(message)
-            if not socket.poll(round(1000 * self.timeout_s)):
+            if reason := self._wait_for_response(socket, method):
+                self._check()
                 raise TestbedError(
-                    f"the TRex server did not respond to {method} within {self.timeout_s:g} s; "
-                    "if it is not running, start it on the generator's node: ./t-rex-64 -i"
+                    f"the TRex server {reason}; if it is not running, start it on the generator's node: "
+                    "./t-rex-64 -i"
                 )
             return decompress(socket.recv())
         except BaseException:
@@ -118,15 +123,37 @@ class TrexRpc:
             self._disconnect()
             raise
 
+    def _wait_for_response(self, socket: zmq.Socket[bytes], method: str) -> str:
+        """Return why there is no response; empty once there is one."""
+        poller = zmq.Poller()
+        for source in (socket, self._monitor):
+            poller.register(source, zmq.POLLIN)
+        ready = dict(poller.poll(round(1000 * self.timeout_s)))
+        if socket in ready:
+            return ""
+        # ZeroMQ connects again, but does not repeat the request.
+        return (
+            f"closed the connection during {method}"
+            if ready
+            else f"did not respond to {method} within {self.timeout_s:g} s"
+        )
+
     def _connect(self) -> zmq.Socket[bytes]:
         if self._socket is None:
             self._socket = self.context.socket(zmq.REQ)
             self._socket.linger = 0
+            self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
             self._socket.connect(self._address)
+        with contextlib.suppress(zmq.Again):
+            # What happened before the request does not concern it.
+            while True:
+                self._monitor.recv_multipart(zmq.NOBLOCK)
         return self._socket
 
     def _disconnect(self) -> None:
         if self._socket is not None:
+            self._monitor.close()
+            self._socket.disable_monitor()
             self._socket.close()
             self._socket = None
 

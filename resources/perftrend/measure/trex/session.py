@@ -11,7 +11,7 @@ import contextlib
 import os
 import platform
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -257,13 +257,14 @@ def _end_us(begin_us: int) -> float:
 
 @contextlib.contextmanager
 def connected(
-    request_port: int, publisher_port: int, ports: Sequence[int], *, force: bool
+    request_port: int, publisher_port: int, ports: Sequence[int], *, force: bool, check: Callable[[], object]
 ) -> Iterator[TrexSession]:
     """Use ports of a server while the block runs.
 
     :param request_port: the TCP port of this machine that leads to the server's, as ``publisher_port``.
+    :param check: raises a TestbedError with the reason if the generator's node cannot be reached.
     """
-    rpc = TrexRpc(request_port)
+    rpc = TrexRpc(request_port, check=check)
     try:
         session = TrexSession(rpc, publisher_port, ports, force=force)
         try:

@@ -142,6 +142,8 @@ class VppApi:
         try:
             replies = function(**fields)
         except OSError:
+            # To disconnect is another request, and VPP will not answer that either.
+            self._client.transport.read_timeout = 0.0
             self._check()
             raise TestbedError(f"vpp: no answer to {message}") from None
         except ValueError as error:

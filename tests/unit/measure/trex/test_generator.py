@@ -562,11 +562,11 @@ def test_server_that_crashes_in_a_trial_is_an_error(
     generator: TrexGenerator, server: TrexServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.faults.crashes = True
-    assert generator._session is not None
-    generator._session._rpc.timeout_s = 0.2
     monkeypatch.setattr("perftrend.measure.trex.session._CLOSE_S", 0.1)
 
-    with pytest.raises(TestbedError, match=r"did not respond to get_async_events within 0\.2 s"):
+    with pytest.raises(
+        TestbedError, match=r"^the TRex server closed the connection during get_async_events; .*t-rex-64 -i$"
+    ):
         generator.trial(1e6, 1.0, None)
 
 

@@ -63,6 +63,19 @@ def test_response_to_another_request_is_an_error() -> None:
         rpc.call("get_version")
 
 
+def test_node_that_is_not_reached_is_the_reason() -> None:
+    def check() -> None:
+        raise TestbedError("the connection to tg is lost")
+
+    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+        port = bind(socket, 0)
+    rpc = TrexRpc(port, timeout_s=0.05, check=check)
+
+    with pytest.raises(TestbedError, match=r"^the connection to tg is lost$"):
+        rpc.call("get_version")
+    rpc.close()
+
+
 def test_server_that_does_not_run_is_an_error() -> None:
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         port = bind(socket, 0)

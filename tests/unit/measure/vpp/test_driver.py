@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 import pytest
+from typing_extensions import override
 
 from perftrend.errors import SettingsError, TestbedError
-from perftrend.measure.interfaces import Link, Node, Port
+from perftrend.measure.interfaces import Link, Node, Port, Target
 from perftrend.measure.program import Program
 from perftrend.measure.vpp.driver import VppDevice
 from perftrend.measure.wiring import Loopback, NoWiring, VethPairs
 from tests.doubles import vpp as double
+from tests.doubles.installation import VppInstallation
 
 ROOT = Path(__file__).parents[4]
 LINKS = (
@@ -31,55 +36,15 @@ LINKS = (
 )
 
 
-class Installed:
-    """A double of VPP in a folder, as a program with its definitions."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.program = folder / "vpp"
-        self.api = folder / "api"
-        self.log = folder / "log"
-        double.write_definitions(self.api)
-        self.install()
-
-    def install(self, **environment: str) -> None:
-        settings = {
-            "VPP_DOUBLE_API": self.api,
-            "VPP_DOUBLE_PORTS": "d0,d1,d2,d3",
-            "VPP_DOUBLE_LOG": self.log,
-            "PYTHONPATH": f"{ROOT}:{ROOT}/resources",
-            **environment,
-        }
-        exports = "".join(f"export {name}='{value}'\n" for name, value in settings.items())
-        self.program.write_text(f'#!/bin/sh\n{exports}exec {sys.executable} -m tests.doubles.vpp "$@"\n')
-        self.program.chmod(0o755)
-
-    def options(self, **options: str) -> dict[str, str]:
-        return {
-            "program": str(self.program),
-            "api_dir": str(self.api),
-            "runtime_dir": str(self.folder / f"run-{self.folder.name}"),
-            **options,
-        }
-
-    @property
-    def requests(self) -> list[str]:
-        """What VPP was requested, after its start-up configuration."""
-        return self.log.read_text().splitlines()[1:]
-
-
 @pytest.fixture
-def installed(require: Callable[[object, str], None], shared_memory: None) -> Iterator[Installed]:
+def installed(require: Callable[[object, str], None], shared_memory: None) -> Iterator[VppInstallation]:
     require(find_spec("vpp_papi"), "needs vpp-papi")
-    # The path of a socket has at most 107 characters, which pytest's folders may exceed.
-    folder = Path(tempfile.mkdtemp(prefix="vpp-"))
-    yield Installed(folder)
-    shutil.rmtree(folder)
-    Path(f"/tmp/perftrend-{os.getuid()}/run-{folder.name}.pid").unlink(missing_ok=True)  # noqa: S108 - see Program
+    with VppInstallation.installed(VPP_DOUBLE_PORTS="d0,d1,d2,d3") as found:
+        yield found
 
 
 @pytest.fixture
-def device(installed: Installed) -> Iterator[VppDevice]:
+def device(installed: VppInstallation) -> Iterator[VppDevice]:
     found = VppDevice(NoWiring({}, LINKS), Node())
     yield found
     found.stop()
@@ -97,7 +62,7 @@ def wait_for_end(pid: int) -> bool:
         os.close(descriptor)
 
 
-def test_ip4_is_routed_between_the_ports(installed: Installed, device: VppDevice) -> None:
+def test_ip4_is_routed_between_the_ports(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options())
 
     assert f"vpp {double.VERSION}" == device.version
@@ -114,7 +79,7 @@ def test_ip4_is_routed_between_the_ports(installed: Installed, device: VppDevice
     ] == [line for line in installed.requests if not line.startswith("show")]
 
 
-def test_ip6_has_networks_and_neighbours_of_its_own(installed: Installed, device: VppDevice) -> None:
+def test_ip6_has_networks_and_neighbours_of_its_own(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(forwarding="ip6"))
 
     assert "address host-d0 2001:2::1/64" in installed.requests
@@ -123,7 +88,7 @@ def test_ip6_has_networks_and_neighbours_of_its_own(installed: Installed, device
     assert "ip route add 2001:db8:a::/48 count 1 via 2001:2::2 host-d0" in installed.requests
 
 
-def test_addresses_of_the_testbed_are_used(installed: Installed) -> None:
+def test_addresses_of_the_testbed_are_used(installed: VppInstallation) -> None:
     links = (
         Link(
             Port(mac="02:00:00:00:0c:00", pci="0000:3b:00.0", ip="192.0.2.2/30"),
@@ -155,7 +120,7 @@ def test_addresses_of_the_testbed_are_used(installed: Installed) -> None:
     ],
 )
 def test_ports_are_bridged(
-    installed: Installed, device: VppDevice, forwarding: str, expected: list[str]
+    installed: VppInstallation, device: VppDevice, forwarding: str, expected: list[str]
 ) -> None:
     device.start(installed.options(forwarding=forwarding))
 
@@ -166,7 +131,7 @@ def test_ports_are_bridged(
     ("l2", [f"bridge host-d{port} {port // 2 + 1} True" for port in range(4)]),
     ("l2xc", [f"xconnect host-d{port} host-d{port ^ 1} True" for port in range(4)]),
 ])  # fmt: skip
-def test_four_ports_are_two_pairs(installed: Installed, forwarding: str, expected: list[str]) -> None:
+def test_four_ports_are_two_pairs(installed: VppInstallation, forwarding: str, expected: list[str]) -> None:
     device = VppDevice(NoWiring(links=VethPairs(link_count="4").links), Node())
     device.start(installed.options(forwarding=forwarding))
     device.stop()
@@ -179,7 +144,7 @@ def test_four_ports_are_two_pairs(installed: Installed, forwarding: str, expecte
     ("4", [(f"10.{10 * (port + 1)}.0.0/16", f"host-d{port}") for port in range(4)]),
 ])  # fmt: skip
 def test_networks_are_behind_all_ports(
-    installed: Installed, count: str, expected: list[tuple[str, str]]
+    installed: VppInstallation, count: str, expected: list[tuple[str, str]]
 ) -> None:
     device = VppDevice(NoWiring(links=VethPairs(link_count=count).links), Node())
     device.start(installed.options(routes="6"))
@@ -192,7 +157,7 @@ def test_networks_are_behind_all_ports(
     assert 6 == sum(int(words[5]) for words in routes[len(expected) :])
 
 
-def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) -> None:
+def test_frames_of_a_vlan_are_routed(installed: VppInstallation, device: VppDevice) -> None:
     options = installed.options(forwarding="ip6", vlan="100", acl_rules="1")
     device.start(options)
     device.reconfigure(options, {**options, "routes": "1"})
@@ -210,14 +175,14 @@ def test_frames_of_a_vlan_are_routed(installed: Installed, device: VppDevice) ->
     ] == [line for line in requests if line.startswith("ip route")]
 
 
-def test_frames_are_routed_to_the_vlan_of_their_link(installed: Installed, device: VppDevice) -> None:
+def test_frames_are_routed_to_the_vlan_of_their_link(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(vlan="100,200"))
 
     assert ["vlan host-d0.100", "vlan host-d1.200"] == [line for line in installed.requests if "vlan" in line]
     assert "ip route add 10.20.0.0/16 count 1 via 198.18.1.2 host-d1.200" in installed.requests
 
 
-def test_frames_of_a_vlan_are_bridged(installed: Installed, device: VppDevice) -> None:
+def test_frames_of_a_vlan_are_bridged(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(forwarding="l2", vlan="4094"))
 
     assert ["bridge host-d0.4094 1 True", "bridge host-d1.4094 1 True"] == [
@@ -226,7 +191,7 @@ def test_frames_of_a_vlan_are_bridged(installed: Installed, device: VppDevice) -
 
 
 @pytest.mark.parametrize("tunnel", ["vxlan", "geneve"])
-def test_tunnels_are_bridged(installed: Installed, device: VppDevice, tunnel: str) -> None:
+def test_tunnels_are_bridged(installed: VppInstallation, device: VppDevice, tunnel: str) -> None:
     device.start(installed.options(forwarding="l2", tunnel=tunnel, acl_rules="1"))
 
     assert [
@@ -245,7 +210,7 @@ def test_tunnels_are_bridged(installed: Installed, device: VppDevice, tunnel: st
     ] == installed.requests[2:-1]
 
 
-def test_tunnels_of_a_vlan_are_cross_connected(installed: Installed, device: VppDevice) -> None:
+def test_tunnels_of_a_vlan_are_cross_connected(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(forwarding="l2xc", tunnel="vxlan", vlan="7"))
 
     requests = installed.requests
@@ -254,7 +219,7 @@ def test_tunnels_of_a_vlan_are_cross_connected(installed: Installed, device: Vpp
     assert "xconnect vxlan_tunnel0 vxlan_tunnel1 True" in requests
 
 
-def test_build_without_a_tunnel_is_an_error(installed: Installed, device: VppDevice) -> None:
+def test_build_without_a_tunnel_is_an_error(installed: VppInstallation, device: VppDevice) -> None:
     (installed.api / "plugins" / "geneve.api.json").unlink()
 
     with pytest.raises(TestbedError, match="VPP does not know the message geneve_add_del_tunnel2"):
@@ -270,7 +235,7 @@ def test_build_without_a_tunnel_is_an_error(installed: Installed, device: VppDev
     ],
 )
 def test_interface_that_vpp_refuses_is_an_error(
-    installed: Installed, device: VppDevice, message: str, options: dict[str, str]
+    installed: VppInstallation, device: VppDevice, message: str, options: dict[str, str]
 ) -> None:
     installed.install(VPP_DOUBLE_REFUSES=message)
 
@@ -281,7 +246,7 @@ def test_interface_that_vpp_refuses_is_an_error(
 
 @pytest.mark.parametrize("forwarding", ["ip4", "ip6"])
 def test_two_million_routes_are_added_exactly(
-    installed: Installed, device: VppDevice, forwarding: str
+    installed: VppInstallation, device: VppDevice, forwarding: str
 ) -> None:
     device.start(installed.options(forwarding=forwarding, routes="2000000"))
 
@@ -291,7 +256,7 @@ def test_two_million_routes_are_added_exactly(
     assert 2_000_000 == sum(int(words[5]) for words in routes if words not in networks)
 
 
-def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevice) -> None:
+def test_routes_are_added_in_few_commands(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(routes="1000001"))
 
     routes = [line.split() for line in installed.requests if line.startswith("ip route")]
@@ -312,7 +277,7 @@ def test_routes_are_added_in_few_commands(installed: Installed, device: VppDevic
     [("ip4", "10.10.0.1/32", "10.20.0.1/32"), ("ip6", "2001:db8:a::1/128", "2001:db8:14::1/128")],
 )
 def test_running_device_gets_only_the_routes_that_it_lacks(
-    installed: Installed, device: VppDevice, forwarding: str, first: str, second: str
+    installed: VppInstallation, device: VppDevice, forwarding: str, first: str, second: str
 ) -> None:
     options = installed.options(routes="2", forwarding=forwarding)
     device.start(options)
@@ -326,7 +291,9 @@ def test_running_device_gets_only_the_routes_that_it_lacks(
     ]
 
 
-def test_routes_that_are_added_in_two_steps_are_those_of_one(installed: Installed, device: VppDevice) -> None:
+def test_routes_that_are_added_in_two_steps_are_those_of_one(
+    installed: VppInstallation, device: VppDevice
+) -> None:
     """The step is where the addresses of the traffic end: those of 131,072 routes in two networks."""
     options = installed.options(routes="131071")
     device.start(options)
@@ -342,7 +309,7 @@ def test_routes_that_are_added_in_two_steps_are_those_of_one(installed: Installe
     ] == [(words[3], words[5]) for words in routes]
 
 
-def test_access_list_permits_after_its_rules(installed: Installed, device: VppDevice) -> None:
+def test_access_list_permits_after_its_rules(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(acl_rules="300"))
 
     assert ["acl 301 rules, 1 permit", "acl host-d0 input [0]", "acl host-d1 input [0]"] == [
@@ -350,13 +317,15 @@ def test_access_list_permits_after_its_rules(installed: Installed, device: VppDe
     ]
 
 
-def test_commands_of_the_user_come_last(installed: Installed, device: VppDevice) -> None:
+def test_commands_of_the_user_come_last(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(commands="show errors; show interface"))
 
     assert ["show errors", "show interface", "clear runtime"] == installed.requests[-3:]
 
 
-def test_command_that_vpp_refuses_is_reported_in_its_words(installed: Installed, device: VppDevice) -> None:
+def test_command_that_vpp_refuses_is_reported_in_its_words(
+    installed: VppInstallation, device: VppDevice
+) -> None:
     with pytest.raises(TestbedError) as refused:
         device.start(installed.options(commands="shwo interface"))
 
@@ -364,7 +333,7 @@ def test_command_that_vpp_refuses_is_reported_in_its_words(installed: Installed,
     assert [] == device.busy_processes()
 
 
-def test_message_that_vpp_refuses_is_reported_with_the_meaning(installed: Installed) -> None:
+def test_message_that_vpp_refuses_is_reported_with_the_meaning(installed: VppInstallation) -> None:
     links = [Link(each.generator, Port(each.device.interface, ip="192.0.2.1/24")) for each in LINKS]
     device = VppDevice(NoWiring({}, links), Node())
 
@@ -374,7 +343,7 @@ def test_message_that_vpp_refuses_is_reported_with_the_meaning(installed: Instal
     assert f"vpp: {expected} interface" == str(refused.value)
 
 
-def test_interface_that_does_not_exist_is_named(installed: Installed, device: VppDevice) -> None:
+def test_interface_that_does_not_exist_is_named(installed: VppInstallation, device: VppDevice) -> None:
     installed.install(VPP_DOUBLE_PORTS="d0")
 
     with pytest.raises(
@@ -383,7 +352,7 @@ def test_interface_that_does_not_exist_is_named(installed: Installed, device: Vp
         device.start(installed.options())
 
 
-def test_pci_address_that_dpdk_does_not_use_is_named(installed: Installed) -> None:
+def test_pci_address_that_dpdk_does_not_use_is_named(installed: VppInstallation) -> None:
     links = [LINKS[0], Link(Port(), Port(pci="3b:00.1"))]
     device = VppDevice(NoWiring({}, links), Node())
 
@@ -392,7 +361,7 @@ def test_pci_address_that_dpdk_does_not_use_is_named(installed: Installed) -> No
 
 
 def test_port_without_a_link_is_an_error_and_not_loss(
-    installed: Installed, device: VppDevice, monkeypatch: pytest.MonkeyPatch
+    installed: VppInstallation, device: VppDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed.install(VPP_DOUBLE_FAULT="no-link")
     monkeypatch.setattr("perftrend.measure.vpp.forwarding._LINK_S", 0.0)
@@ -401,7 +370,7 @@ def test_port_without_a_link_is_an_error_and_not_loss(
         device.start(installed.options())
 
 
-def test_counters_are_those_since_the_last_reading(installed: Installed, device: VppDevice) -> None:
+def test_counters_are_those_since_the_last_reading(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options())
 
     for _ in range(2):
@@ -414,7 +383,7 @@ def test_counters_are_those_since_the_last_reading(installed: Installed, device:
     assert json.dumps(counters)
 
 
-def test_cycles_per_packet_are_those_of_each_node(installed: Installed, device: VppDevice) -> None:
+def test_cycles_per_packet_are_those_of_each_node(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(workers="2"))
     before, after = device.counters(), device.counters()
 
@@ -423,7 +392,9 @@ def test_cycles_per_packet_are_those_of_each_node(installed: Installed, device: 
     )
 
 
-def test_counters_and_processes_are_those_of_the_workers(installed: Installed, device: VppDevice) -> None:
+def test_counters_and_processes_are_those_of_the_workers(
+    installed: VppInstallation, device: VppDevice
+) -> None:
     device.start(installed.options(workers="2"))
 
     assert ["vpp_wk_0", "vpp_wk_1"] == list(device.counters()["runtime"])
@@ -432,7 +403,7 @@ def test_counters_and_processes_are_those_of_the_workers(installed: Installed, d
     ]
 
 
-def test_nothing_is_left_after_the_stop(installed: Installed, device: VppDevice) -> None:
+def test_nothing_is_left_after_the_stop(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options())
     (process,) = device.busy_processes()
     device.stop()
@@ -443,7 +414,7 @@ def test_nothing_is_left_after_the_stop(installed: Installed, device: VppDevice)
     assert ({}, []) == (device.counters(), device.busy_processes())
 
 
-def test_second_start_is_a_new_instance(installed: Installed, device: VppDevice) -> None:
+def test_second_start_is_a_new_instance(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options())
     (first,) = device.busy_processes()
     device.start(installed.options(forwarding="l2"))
@@ -453,7 +424,7 @@ def test_second_start_is_a_new_instance(installed: Installed, device: VppDevice)
     assert not Path(f"/proc/{first}").exists()
 
 
-def test_vpp_that_has_died_is_reported(installed: Installed, device: VppDevice) -> None:
+def test_vpp_that_has_died_is_reported(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options())
     (process,) = device.busy_processes()
     os.kill(process, signal.SIGKILL)
@@ -462,13 +433,61 @@ def test_vpp_that_has_died_is_reported(installed: Installed, device: VppDevice) 
         device.counters()
 
 
-def test_start_that_fails_is_reported_with_the_last_line(installed: Installed, device: VppDevice) -> None:
+class ForwardingWiring(NoWiring):
+    """Forwards a socket as sshd does: it stays open for requests after VPP has closed its end."""
+
+    @override
+    def forward_device(self, target: Target) -> Target:
+        assert isinstance(target, str)
+        path = f"{target}.forwarded"
+        server = socket.create_server(path, family=socket.AF_UNIX)
+        threading.Thread(target=self._serve, args=[server, target], daemon=True).start()
+        return cast("Target", path)
+
+    def _serve(self, server: socket.socket, target: str) -> None:
+        with server:
+            client = server.accept()[0]
+        with client, socket.socket(socket.AF_UNIX) as vpp:
+            vpp.connect(target)
+            back = threading.Thread(target=self._pass_on, args=[vpp, client])
+            back.start()
+            self._pass_on(client, vpp)
+            back.join()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, destination: socket.socket) -> None:
+        # VPP dies, and the client then closes its end.
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                with contextlib.suppress(OSError):
+                    destination.sendall(data)
+        with contextlib.suppress(OSError):
+            destination.shutdown(socket.SHUT_WR)
+
+
+def test_vpp_that_has_died_is_not_waited_for(
+    installed: VppInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perftrend.measure.vpp.api._ANSWER_S", 3600.0)
+    device = VppDevice(ForwardingWiring({}, LINKS), Node())
+    device.start(installed.options())
+    (process,) = device.busy_processes()
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(TestbedError, match="has ended"):
+        device.counters()
+    device.stop()
+
+
+def test_start_that_fails_is_reported_with_the_last_line(
+    installed: VppInstallation, device: VppDevice
+) -> None:
     with pytest.raises(TestbedError, match=r"has ended: could not pin main thread to cpu 1023$"):
         device.start(installed.options(main_core="1023"))
 
 
 def test_vpp_that_opens_no_socket_is_reported_with_the_last_line(
-    installed: Installed, device: VppDevice, monkeypatch: pytest.MonkeyPatch
+    installed: VppInstallation, device: VppDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed.install(VPP_DOUBLE_FAULT="mute")
     monkeypatch.setattr("perftrend.measure.vpp.driver._START_S", 3.0)
@@ -481,7 +500,7 @@ def test_vpp_that_opens_no_socket_is_reported_with_the_last_line(
     assert [] == device.busy_processes()
 
 
-def test_vpp_that_is_not_ready_is_awaited(installed: Installed, device: VppDevice) -> None:
+def test_vpp_that_is_not_ready_is_awaited(installed: VppInstallation, device: VppDevice) -> None:
     installed.install(VPP_DOUBLE_FAULT="slow")
 
     device.start(installed.options())
@@ -489,12 +508,12 @@ def test_vpp_that_is_not_ready_is_awaited(installed: Installed, device: VppDevic
     assert f"vpp {double.VERSION}" == device.version
 
 
-def test_program_that_is_missing_is_named(installed: Installed, device: VppDevice) -> None:
+def test_program_that_is_missing_is_named(installed: VppInstallation, device: VppDevice) -> None:
     with pytest.raises(TestbedError, match="/no/such/vpp"):
         device.start(installed.options(program="/no/such/vpp"))
 
 
-def test_definitions_that_are_missing_are_named(installed: Installed, device: VppDevice) -> None:
+def test_definitions_that_are_missing_are_named(installed: VppInstallation, device: VppDevice) -> None:
     with pytest.raises(
         TestbedError, match=r"find -L /no/such/api .*; is VPP installed on the device's node\?"
     ):
@@ -506,7 +525,7 @@ def test_definitions_that_are_missing_are_named(installed: Installed, device: Vp
 
 @pytest.mark.parametrize("message", ["show_version", "sockclnt_delete"])
 def test_definitions_of_another_build_are_an_error(
-    installed: Installed, device: VppDevice, message: str
+    installed: VppInstallation, device: VppDevice, message: str
 ) -> None:
     """Without the second message, the client cannot disconnect, and cannot be used either."""
     options = installed.options(api_dir=str(installed.folder / "other"))
@@ -528,7 +547,7 @@ def test_definitions_of_another_build_are_an_error(
     ],
 )
 def test_definitions_that_are_damaged_are_an_error(
-    installed: Installed, device: VppDevice, module: str, content: str, expected: str
+    installed: VppInstallation, device: VppDevice, module: str, content: str, expected: str
 ) -> None:
     options = installed.options(api_dir=str(installed.folder / "damaged"))
     shutil.copytree(installed.api, options["api_dir"])
@@ -538,7 +557,7 @@ def test_definitions_that_are_damaged_are_an_error(
         device.start(options)
 
 
-def test_types_of_another_build_are_forgotten(installed: Installed, device: VppDevice) -> None:
+def test_types_of_another_build_are_forgotten(installed: VppInstallation, device: VppDevice) -> None:
     """A process may measure several builds, and vpp-papi ignores a second definition of a type."""
     device.start(installed.options())
     for file in installed.api.rglob("*.json"):
@@ -565,7 +584,7 @@ sys.stdin.read()
 """
 
 
-def test_vpp_ends_with_a_job_that_is_killed(installed: Installed) -> None:
+def test_vpp_ends_with_a_job_that_is_killed(installed: VppInstallation) -> None:
     arguments = [f"{name}={value}" for name, value in installed.options().items()]
     command = [sys.executable, "-c", JOB, *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/resources"}
@@ -579,7 +598,7 @@ def test_vpp_ends_with_a_job_that_is_killed(installed: Installed) -> None:
     assert wait_for_end(process)
 
 
-def test_instance_of_an_earlier_job_is_ended(installed: Installed, device: VppDevice) -> None:
+def test_instance_of_an_earlier_job_is_ended(installed: VppInstallation, device: VppDevice) -> None:
     """As if the node had not noticed the end of that job."""
     options = installed.options()
     earlier = VppDevice(NoWiring({}, LINKS), Node())
@@ -594,7 +613,7 @@ def test_instance_of_an_earlier_job_is_ended(installed: Installed, device: VppDe
 
 
 def test_instance_that_another_program_started_is_not_measured(
-    installed: Installed, device: VppDevice
+    installed: VppInstallation, device: VppDevice
 ) -> None:
     options = installed.options()
     # A program that starts VPP, instead of becoming it.
