@@ -64,10 +64,10 @@ from perftrend.model import Group, Samples
 _POINTS = ((0.0, 0.0), *((g, r) for r in (0.2, 0.4, 0.6, 0.8) for g in (0.5, 1.0)))
 _G = np.array([[g] for g, _ in _POINTS])
 _R = np.array([[r] for _, r in _POINTS])
-_NO_MEMORY = 0.75
+_NO_MEMORY = 0.7
 """The prior probability that noise has no memory."""
 _SLOW_R = 0.8
-_SLOW_WEIGHT = 3.0
+_SLOW_WEIGHT = 6.0
 """The prior of a memory that lasts for a week, that of a machine's modes, relative to a shorter one."""
 _WITH_MEMORY = np.array([0.0, *(_SLOW_WEIGHT if r == _SLOW_R else 1.0 for _, r in _POINTS[1:])])
 _PRIOR = (1 - _NO_MEMORY) * _WITH_MEMORY / float(_WITH_MEMORY.sum())

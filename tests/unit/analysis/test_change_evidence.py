@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.change_evidence import MINIMUM_HISTORY, limit, newest_change, scores
-from perftrend.model import Better, Direction
+from perftrend.analysis.change_evidence import (
+    MINIMUM_HISTORY,
+    STEPS,
+    chance_rate,
+    limit,
+    newest_change,
+    scores,
+)
+from perftrend.analysis.noise import variance_of_average
+from perftrend.model import Better, Direction, Samples
 
 RATES = {Direction.REGRESSION: 0.001, Direction.PROGRESSION: 0.001}
 
@@ -76,3 +84,35 @@ def test_noise_with_a_memory_needs_more_evidence() -> None:
 
     assert newest_change(walk, Better.HIGHER, RATES) is None
     assert (Direction.PROGRESSION, 9) == newest_change(mixed, Better.HIGHER, RATES)
+
+
+def resembling(r: float, traces: int, runs: int) -> Samples:
+    rng = np.random.default_rng(31)
+    values = rng.normal(0.0, math.sqrt(1 - r**2), (runs, traces))
+    values[0] = rng.normal(0.0, 1.0, traces)
+    for run in range(1, runs):
+        values[run] += r * values[run - 1]
+    return values
+
+
+@pytest.mark.parametrize("step", [step for step, _ in STEPS[:2]])
+@pytest.mark.parametrize(("r", "point"), [(0.0, 0), (0.4, 4), (0.6, 6)])
+def test_noise_of_known_memory_passes_the_evidence_at_its_rate(r: float, point: int, step: float) -> None:
+    """First passages of a CUSUM that knows level, sigma and memory: 0.7 to 1.3 of what it states.
+
+    The largest step has a twentieth of the false alarms: too few to be counted here.
+    """
+    values = resembling(r, traces=300, runs=600)
+    sums = np.vstack([np.zeros((1, 300)), np.cumsum(values, axis=0)])
+    windows = np.arange(1.0, 200.0)
+    weights = 1 / variance_of_average(windows)[point]
+    evidence = np.full(values.shape, -np.inf)
+    for window, weight in zip(windows.astype(int).tolist(), weights.tolist(), strict=True):
+        found = step * weight * (sums[window:] - sums[:-window]) / window - step**2 / 2 * weight
+        np.maximum(evidence[window - 1 :], found, out=evidence[window - 1 :])
+    nats = float(np.quantile(evidence.max(axis=0), 0.7))
+    passed = evidence >= nats
+    exposure = np.where(passed.any(axis=0), passed.argmax(axis=0) + 1, len(values)).sum()
+
+    stated = float(chance_rate(np.full((9, 1), nats), step)[point, 0])
+    assert float(passed.any(axis=0).sum()) / exposure == pytest.approx(stated, rel=0.3)
