@@ -24,6 +24,7 @@ class Wiring:
     generator_ports = device_ports = links = ()
     reason = ""
     fails = False
+    is_remote = False
     longest = 9000
     frame_bytes = 0
 
@@ -266,6 +267,14 @@ def test_real_drivers_may_be_closed_twice() -> None:
 def test_processes_of_other_machines_are_not_watched_on_this_one() -> None:
     assert [1, 2] == Testbed(spec())._busy_processes()
     assert [] == Testbed(spec(remote=True))._busy_processes()
+
+
+def test_wiring_to_other_machines_is_remote_whatever_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "is_remote", True)
+
+    assert [] == Testbed(spec())._busy_processes()
+    with pytest.raises(SettingsError, match="node dut is remote: write the number of a core of it"):
+        Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
 
 
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:
