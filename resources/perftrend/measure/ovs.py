@@ -58,6 +58,8 @@ _ABILITIES = DeviceAbilities(
     tunnel=("vxlan", "geneve"),
     vlan=True,
     vlan_per_link=("ip4", "ip6", "l2xc"),
+    # A frame of AF_XDP has one page, of which the kernel and the switch use about a thousand bytes.
+    longest_frame=3_000,
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
@@ -147,7 +149,6 @@ class OvsDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        # AF_XDP sockets have frames of one page, which XDP shares with its own data.
         is_dpdk = all(link.device.pci for link in self._wiring.links)
         abilities = replace(_ABILITIES, longest_frame=LONGEST) if is_dpdk else _ABILITIES
         return abilities.lacks(options, len(self._wiring.links))
