@@ -366,6 +366,7 @@ class Vpp:
         commands: dict[str, Callable[[str], str]] = {
             "create host-interface": self.create_host_interface,
             "create bridge-domain": lambda rest: f"bridge-domain {rest.split()[0]}\n",
+            "set interface mtu": self.set_mtu,
             "ip route add": self.add_route,
             "clear runtime": self.clear_runtime,
             "show runtime": self.show_runtime,
@@ -393,6 +394,12 @@ class Vpp:
             f"host-{given[1]}", bytes.fromhex((given[2] or "02:fe:00:00:00:01").replace(":", ""))
         )
         return f"host-{given[1]}\n"
+
+    def set_mtu(self, rest: str) -> str:
+        given = re.fullmatch(r"(\d+) (\S+)", rest)
+        if not given or given[2] not in self.names or not 64 <= int(given[1]) <= 9216:
+            raise RefusalError(f"set interface mtu: unknown input `{rest}'")
+        return ""
 
     def add_route(self, rest: str) -> str:
         given = re.fullmatch(r"(\S+)(?: count (\d+))? via (\S+) (\S+)", rest)

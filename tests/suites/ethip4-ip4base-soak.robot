@@ -37,3 +37,12 @@ imix-2c-ethip4-ip4base-soak
 imix-4c-ethip4-ip4base-soak
     [Tags]    IMIX    4C
     IMIX    cores=4    forwarding=ip4    acl_rules=0
+9000b-1c-ethip4-ip4base-soak
+    [Tags]    9000B    1C
+    9000B    cores=1    forwarding=ip4    acl_rules=0
+9000b-2c-ethip4-ip4base-soak
+    [Tags]    9000B    2C
+    9000B    cores=2    forwarding=ip4    acl_rules=0
+9000b-4c-ethip4-ip4base-soak
+    [Tags]    9000B    4C
+    9000B    cores=4    forwarding=ip4    acl_rules=0

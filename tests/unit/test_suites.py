@@ -19,7 +19,7 @@ PLAN = yaml.safe_load((SUITES / "suites.yaml").read_text())
 DEVICES = [device["name"] for device in PLAN["devices"] + PLAN["reconfigurations"]]
 USUAL = ("64B", "1518B", "IMIX")
 FRAMES = {
-    "ethip4-ip4base": USUAL,
+    "ethip4-ip4base": (*USUAL, "9000B"),
     "ethip4-ip4base-acl20": USUAL,
     "ethip4-ip4base-acl60": USUAL,
     "ethip4-ip4scale10k": USUAL,
@@ -92,7 +92,7 @@ def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSu
 def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> None:
     tags = {str(tag) for test in shipped.all_tests for tag in test.tags}
 
-    sizes, cores = {"64B", "78B", "114B", "1518B", "IMIX"}, {"1C", "2C", "4C"}
+    sizes, cores = {"64B", "78B", "114B", "1518B", "IMIX", "9000B"}, {"1C", "2C", "4C"}
     assert sizes | cores | {"MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES} == tags
 
 
@@ -105,6 +105,7 @@ def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> No
         ("mrrAND64bAND1cANDethip4-ip4base", 1),
         ("imixAND1cANDeth-l2bdbasemaclrn", 3),
         ("soakAND64bAND1cANDethip4-ip4base", 1),
+        ("mrrAND9000b", 3),
     ],
 )
 def test_expression_of_the_usual_style_selects(expression: str, chosen: int) -> None:

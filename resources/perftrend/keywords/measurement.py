@@ -86,13 +86,14 @@ class TestbedKeywords:
         self._open.close()
 
     @keyword
-    def start_device(self, **options: str) -> None:
+    def start_device(self, frame: str = "64B", **options: str) -> None:
         """Start the device afresh with the options given, such as ``acl_rules=20``.
 
+        It is set up for frames of up to 1518 bytes, or longer ones if you name them, such as ``9000B``.
         A test that the device cannot run is skipped.
         """
-        skip(self.testbed.lacks(options))
-        self.testbed.start_device(options)
+        skip(self.testbed.lacks(options, frame))
+        self.testbed.start_device(options, frame)
 
     @keyword
     def stop_device(self) -> None:

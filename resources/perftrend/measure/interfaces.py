@@ -15,7 +15,15 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from perftrend.errors import SettingsError, TestbedError, nearest
-from perftrend.measure.traffic import FORWARDINGS, TUNNELS, TrafficProfile, parse_vlans
+from perftrend.measure.traffic import (
+    FORWARDINGS,
+    LONGEST,
+    TUNNELS,
+    USUAL_LONGEST,
+    TrafficProfile,
+    parse_frame_bytes,
+    parse_vlans,
+)
 from perftrend.measurement import Trial
 
 Counters = Mapping[str, Any]
@@ -28,6 +36,7 @@ TEST_NUMBERS: Mapping[str, range] = MappingProxyType(
     {
         "acl_rules": range(10_001),
         "cores": range(1, 65),
+        "frame_bytes": range(USUAL_LONGEST, LONGEST + 1),
         "routes": range(2_000_001),
     }
 )
@@ -111,6 +120,17 @@ class Wiring(Protocol):
 
     def close(self) -> None:
         """Remove all connections; may be called at any time and more than once."""
+
+    def lacks(self, frame_bytes: int) -> str:  # noqa: ARG002 - for the wirings
+        """Return why the connections cannot carry frames of this length; empty if they can.
+
+        The test is then skipped, and has no result. It is asked about frames of more than 1,518 bytes only.
+        """
+        return ""
+
+    def carry(self, frame_bytes: int) -> None:
+        """Set the connections up for frames of up to this length; called before each start of the device."""
+        del frame_bytes  # not all wirings have such a limit
 
     def at_generator(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` where the generator's ports are."""
@@ -269,6 +289,8 @@ class DeviceAbilities:
     """Values of ``forwarding`` with which it can also forward from one VLAN to another."""
     cores: int = 1
     """The most cores that can forward."""
+    longest_frame: int = USUAL_LONGEST
+    """In bytes, including the checksum."""
 
     def lacks(self, options: Mapping[str, str], links: int = 2) -> str:
         """Return why the device cannot run a test with these valid options; empty if it can.
@@ -288,9 +310,14 @@ class DeviceAbilities:
         }
         missing = [f"{name}={options[name]}" for name, is_supported in supported.items() if not is_supported]
         if not missing:
-            return ""
+            return self._lacks_length(parse_frame_bytes(options))
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+    def _lacks_length(self, frame_bytes: int) -> str:
+        if frame_bytes <= self.longest_frame:
+            return ""
+        return f"frames of {frame_bytes} bytes ({self.name} forwards up to {self.longest_frame})"
 
     def _supports_vlans(self, vlans: Sequence[int], forwarding: str) -> bool:
         is_one = len(set(vlans)) == 1

@@ -28,7 +28,7 @@ from perftrend.measure.interfaces import (
     check_options,
 )
 from perftrend.measure.kernel_network import cleanup, commands, missing_interface, routes, rules
-from perftrend.measure.traffic import FORWARDINGS
+from perftrend.measure.traffic import FORWARDINGS, LONGEST
 from perftrend.measure.wiring import run
 
 _PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool"}
@@ -42,6 +42,7 @@ _ABILITIES = DeviceAbilities(
     tunnel=("vxlan", "geneve"),
     vlan=True,
     vlan_per_link=FORWARDINGS,
+    longest_frame=LONGEST,
 )
 """The rules apply to routed frames only: a user may set ``acl_rules`` for tests of both kinds."""
 _QUEUE_FRAMES = 4096

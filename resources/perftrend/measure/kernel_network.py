@@ -11,7 +11,15 @@ from ipaddress import IPv4Address
 from perftrend import errors
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import parse_vlans, vlan_of_link
+from perftrend.measure.traffic import (
+    ETHERNET_BYTES,
+    TUNNEL_BYTES,
+    USUAL_LONGEST,
+    mtu,
+    parse_frame_bytes,
+    parse_vlans,
+    vlan_of_link,
+)
 from perftrend.measure.wiring import run
 
 Command = Sequence[str]
@@ -39,6 +47,11 @@ def commands(options: Mapping[str, str], links: Sequence[Link]) -> Iterator[Comm
             yield ["ip", "link", "set", end, "arp", "off", "up"]
     if (tunnel := options.get("tunnel", "none")) != "none":
         yield from _end_tunnels(tunnel, ends, links)
+        if (frame_bytes := parse_frame_bytes(options)) > USUAL_LONGEST:
+            for port in range(len(ends)):
+                # Linux does not derive it from the interface below.
+                inner = str(mtu(frame_bytes) - ETHERNET_BYTES - TUNNEL_BYTES)
+                yield ["ip", "link", "set", f"tunnel{port}", "mtu", inner]
         ends = [f"tunnel{port}" for port in range(len(ends))]
     forwarding = options.get("forwarding", "ip4")
     if forwarding in {"l2", "l2xc"}:

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from typing_extensions import override
 
@@ -34,7 +35,16 @@ from perftrend.measure.interfaces import (
 )
 from perftrend.measure.ovs_network import parse_flow_error, read_flows, route, rules
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, NEEDED_LINKS, TUNNELS
+from perftrend.measure.traffic import (
+    FORWARDINGS,
+    LINK_COUNTS,
+    LONGEST,
+    NEEDED_LINKS,
+    TUNNELS,
+    USUAL_LONGEST,
+    mtu,
+    parse_frame_bytes,
+)
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
@@ -48,6 +58,8 @@ _ABILITIES = DeviceAbilities(
     tunnel=("vxlan", "geneve"),
     vlan=True,
     vlan_per_link=("ip4", "ip6", "l2xc"),
+    # A frame of AF_XDP has one page, of which the kernel and the switch use about a thousand bytes.
+    longest_frame=3_000,
 )
 _MISSING = "the program ovs-vswitchd is missing (Debian: apt-get install openvswitch-switch)"
 _BRIDGE = "perftrend"
@@ -137,7 +149,9 @@ class OvsDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        return _ABILITIES.lacks(options, len(self._wiring.links))
+        is_dpdk = all(link.device.pci for link in self._wiring.links)
+        abilities = replace(_ABILITIES, longest_frame=LONGEST) if is_dpdk else _ABILITIES
+        return abilities.lacks(options, len(self._wiring.links))
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -148,7 +162,13 @@ class OvsDevice(Device):
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
         tunnel = _tunnel(options)
-        setup = configuration(ports, cpu=self._node.cpu, has_emc=options.get("emc") != "no", tunnel=tunnel)
+        setup = configuration(
+            ports,
+            cpu=self._node.cpu,
+            has_emc=options.get("emc") != "no",
+            tunnel=tunnel,
+            frame_bytes=parse_frame_bytes(options),
+        )
         command = ["sh", "-c", _SCRIPT, "sh", _MISSING, core, *setup]
         self._program = Program(self._wiring.at_device, "ovs", command)
         try:
@@ -282,11 +302,19 @@ def _tunnel(options: Mapping[str, str]) -> str:
     return options.get("tunnel", TUNNELS[0]).replace(TUNNELS[0], "")
 
 
-def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool, tunnel: str = "") -> list[str]:
+def configuration(
+    ports: Sequence[Port],
+    *,
+    cpu: int | None,
+    has_emc: bool,
+    tunnel: str = "",
+    frame_bytes: int = USUAL_LONGEST,
+) -> list[str]:
     """Return the arguments of ``ovs-vsctl`` that create the bridge with its ports.
 
     :param cpu: the core of the thread that forwards; None if the switch may choose one.
     :param tunnel: the kind of the tunnels, which need further bridges; empty if there are none.
+    :param frame_bytes: the length of the longest frame.
     """
     settings = [f"max-idle={_IDLE_MS}"]
     if cpu is not None:
@@ -305,6 +333,8 @@ def configuration(ports: Sequence[Port], *, cpu: int | None, has_emc: bool, tunn
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
         words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
+        if frame_bytes > USUAL_LONGEST:
+            words.append(f"mtu_request={mtu(frame_bytes)}")
     if tunnel:
         words += ovs_network.tunnel_ports(_BRIDGE, tunnel, len(ports))
     return [*words, *(_separate_pairs(ports, tunnel) if len(ports) > _PAIR else ())]

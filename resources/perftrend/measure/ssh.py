@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -26,6 +27,7 @@ from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Target, Wiring
 from perftrend.measure.remote_command import LOST
+from perftrend.measure.traffic import mtu
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import dies_with_parent
 
@@ -34,6 +36,7 @@ _OPTIONS = ("host", "user", "port", "jump", "root")
 _ROOT: Mapping[str, Sequence[str]] = {"": (), "sudo": ("sudo", "-n", "--")}
 _CONNECT_S = 30.0
 _STOP_S = 5.0
+_MTU = re.compile(r" mtu (\d+) ")
 _LOOK_EVERY_S = 0.05
 _FORWARD_ATTEMPTS = 3
 _ALWAYS = (
@@ -96,6 +99,7 @@ class SshWiring(Wiring):
         self._connections = {
             name: _Connection(name, node.options or {}, ssh_config) for name, node in nodes.items()
         }
+        self._chain: Sequence[Link] = chain
         self._lock: _NodeLock | None = None
 
     @override
@@ -120,6 +124,22 @@ class SshWiring(Wiring):
             self._lock = None
         for connection in self._connections.values():
             connection.close()
+
+    @override
+    def lacks(self, frame_bytes: int) -> str:
+        needed = mtu(frame_bytes)
+        for link in self._chain:
+            for node, port in ((link.generator_node, link.generator), (link.device_node, link.device)):
+                # The kernel has no interface for a port that DPDK uses.
+                if port.interface and not port.pci:
+                    state = run(self.at_node(node, ["ip", "link", "show", "dev", port.interface]))
+                    found = _MTU.search(state)
+                    if found and int(found[1]) < needed:
+                        return (
+                            f"frames of {frame_bytes} bytes (interface {port.interface} of node {node} has "
+                            f"the MTU {found[1]}; ip link set dev {port.interface} mtu {needed})"
+                        )
+        return ""
 
     @override
     def at_generator(self, command: Sequence[str]) -> list[str]:

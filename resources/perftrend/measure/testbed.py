@@ -12,7 +12,13 @@ from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, vlan_option
 from perftrend.measure.numa import DistantCore
 from perftrend.measure.specification import Specification
-from perftrend.measure.traffic import TRAFFIC_ONLY, FrameProfile, TrafficProfile
+from perftrend.measure.traffic import (
+    TRAFFIC_ONLY,
+    USUAL_LONGEST,
+    FrameProfile,
+    TrafficProfile,
+    parse_frame_bytes,
+)
 from perftrend.measure.trial_validity import TrustedTrials, schedstat, two_cores
 from perftrend.measure.wiring import run
 
@@ -62,6 +68,12 @@ class Testbed:
             raise errors.SettingsError(
                 f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
+        chosen_here = [name for name, node in spec.nodes.items() if node.cpu == "auto"]
+        if self._wiring.is_remote and chosen_here:
+            raise errors.SettingsError(
+                f"testbed {spec.name}: node {chosen_here[0]} is remote: write the number of a core of it, "
+                "or omit cpu"
+            )
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes["tg"], spec.generator.options)
         device = specification.driver("devices", spec.device.driver)
@@ -132,20 +144,27 @@ class Testbed:
         """Validate the device options. :raises SettingsError: naming the invalid option."""
         self.device.check(_of_device(self._complete({})))
 
-    def lacks(self, options: Mapping[str, str]) -> str:
-        """Return why the device cannot run a test with these options; empty if it can."""
+    def lacks(self, options: Mapping[str, str], frame: str = "64B") -> str:
+        """Return why wiring or device cannot run a test with these options and frames; empty if they can."""
         vlan = {**self.spec.device.options, **options, **self._user_options}.get("vlan", "0")
         if self._link_vlan and vlan != "0":
             return f"vlan={vlan}: the links of the testbed have VLANs, and frames have one tag only"
-        return self.device.lacks(_of_device(self._complete(options)))
+        complete = _of_device(self._complete(options, frame))
+        longest = parse_frame_bytes(complete)
+        reason = self._wiring.lacks(longest) if longest > USUAL_LONGEST else ""
+        return reason or self.device.lacks(complete)
 
     def lacks_traffic(self, frame: str) -> str:
         """Return why the generator cannot send the traffic of the test; empty if it can."""
         return self.generator.lacks(TrafficProfile.parse(frame, self._options))
 
-    def start_device(self, options: Mapping[str, str]) -> None:
-        """Start a new instance of the device with a test's options, which the user's options override."""
-        self._options = self._complete(options)
+    def start_device(self, options: Mapping[str, str], frame: str = "64B") -> None:
+        """Start a new instance of the device with a test's options, which the user's options override.
+
+        :param frame: a name for :meth:`~perftrend.measure.traffic.FrameProfile.parse`; the device is set up
+            for frames of up to its longest.
+        """
+        self._options = self._complete(options, frame)
         self._start_device()
 
     def restart_device(self) -> None:
@@ -156,6 +175,7 @@ class Testbed:
 
     def _start_device(self) -> None:
         self._device_options = _of_device(self._options)
+        self._wiring.carry(parse_frame_bytes(self._device_options))
         self.device.start(self._device_options)
 
     def reconfigure_device(self, options: Mapping[str, str]) -> None:
@@ -182,16 +202,24 @@ class Testbed:
                 )
         return self.device.lacks(changed)
 
-    def _complete(self, options: Mapping[str, str]) -> dict[str, str]:
-        return {**self.spec.device.options, **options, **self._user_options, **self._link_vlan}
+    def _complete(self, options: Mapping[str, str], frame: str = "64B") -> dict[str, str]:
+        length = FrameProfile.parse(frame).frame_bytes
+        return {**self.spec.device.options, **length, **options, **self._user_options, **self._link_vlan}
 
     def use(self, frame: str) -> None:
         """Select the traffic and determine its highest rate; the device must be started.
 
         :param frame: a name for :meth:`~perftrend.measure.traffic.FrameProfile.parse`. The options of the
             test describe the rest of the traffic.
+        :raises SettingsError: if the device was started for shorter frames.
         """
         self.traffic = TrafficProfile.parse(frame, self._options)
+        longest = parse_frame_bytes(self._options)
+        if max(self.traffic.frame.sizes) > longest:
+            raise errors.SettingsError(
+                f"frame {frame!r}: the device was started for frames of up to {longest} bytes; "
+                f"write Start Device    {frame}, and set no shorter frame_bytes"
+            )
         self._select_traffic()
         self.maximum_pps = self._measure_maximum_pps()
         self.trials.begin_test(self._shares)
@@ -282,7 +310,9 @@ class Testbed:
 
     def _busy_processes(self) -> list[int]:
         # On other machines, the processes with these numbers are others.
-        return [] if self.spec.remote else [*self.generator.busy_processes(), *self.device.busy_processes()]
+        if self.spec.remote or self._wiring.is_remote:
+            return []
+        return [*self.generator.busy_processes(), *self.device.busy_processes()]
 
 
 def _of_device(options: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from perftrend import measurement
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.interfaces import Counters, Device, DeviceAbilities, Link, Node, Wiring, check_options
 from perftrend.measure.program import Program
-from perftrend.measure.traffic import LINK_COUNTS, NEEDED_LINKS
+from perftrend.measure.traffic import LINK_COUNTS, LONGEST, NEEDED_LINKS, USUAL_LONGEST, parse_frame_bytes
 from perftrend.measure.wiring import run
 
 _PROGRAM = "dpdk-testpmd"
@@ -37,11 +37,24 @@ _NUMBERS = {
 _WORDS = {"forward_mode": ("io", "mac", "macswap")}
 _MODES = {"ip4": "mac", "ip6": "mac", "l2": "io", "l2xc": "io"}
 """Routed frames get the addresses of the next hop; bridged frames stay as they are, with or without a tag."""
-_ABILITIES = DeviceAbilities("testpmd", tuple(_MODES), one_link=("ip4", "ip6", "l2xc"), vlan=True, cores=64)
+_ABILITIES = DeviceAbilities(
+    "testpmd",
+    tuple(_MODES),
+    one_link=("ip4", "ip6", "l2xc"),
+    vlan=True,
+    cores=64,
+    longest_frame=LONGEST,
+)
 _DESCRIPTOR_STEP = 32
 """Rings of AF_PACKET have blocks of this many slots; those of many network cards grow in the same steps."""
 _SLOT_BYTES = 2048
 """A slot of such a ring holds a frame of 1,518 bytes and the kernel's header."""
+_LONG_SLOT_BYTES = 9_216
+"""The same for a frame of 9,000 bytes."""
+_LONG_BUFFER_BYTES = _LONG_SLOT_BYTES + 128
+"""With the headroom of a buffer. testpmd refuses slots that do not fit into one."""
+_LONG_BUFFERS = 32_768
+"""By default, testpmd would need 1.5 GB for buffers of this size; so many need about 310 MB."""
 _TABLE_MB = 1
 """Memory for lookups: it fits into the cache, since other programs change the speed of the memory."""
 
@@ -255,7 +268,8 @@ def _dpdk_arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str
     if _uses_pci(links):
         return [*found, *(f"--allow={link.device.pci}" for link in links)]
     slots = options.get("descriptors", "4096")
-    ring = f"blocksz={_DESCRIPTOR_STEP * _SLOT_BYTES},framesz={_SLOT_BYTES},framecnt={slots}"
+    slot_bytes = _LONG_SLOT_BYTES if _has_long_frames(options) else _SLOT_BYTES
+    ring = f"blocksz={_DESCRIPTOR_STEP * slot_bytes},framesz={slot_bytes},framecnt={slots}"
     return [
         *found,
         "--no-pci",
@@ -288,9 +302,20 @@ def _testpmd_arguments(links: Sequence[Link], options: Mapping[str, str]) -> lis
         found += [f"--rxd={descriptors}", f"--txd={descriptors}"]
     if burst := options.get("burst"):
         found.append(f"--burst={burst}")
-    if mbufs := options.get("mbufs"):
+    mbufs = options.get("mbufs")
+    if _has_long_frames(options):
+        found.append(f"--mbuf-size={_LONG_BUFFER_BYTES}")
+        mbufs = mbufs or str(_LONG_BUFFERS)
+        if _uses_pci(links):
+            # Ports on AF_PACKET sockets refuse it, but forward what fits into a slot.
+            found.append(f"--max-pkt-len={parse_frame_bytes(options)}")
+    if mbufs:
         found.append(f"--total-num-mbufs={mbufs}")
     return found
+
+
+def _has_long_frames(options: Mapping[str, str]) -> bool:
+    return parse_frame_bytes(options) > USUAL_LONGEST
 
 
 def _peers(links: Sequence[Link]) -> list[str]:

@@ -23,6 +23,8 @@ _IMIX = (64, 570, 64, 64, 570, 64, 64, 570, 64, 1518, 64, 570)
 
 SHORTEST, LONGEST = 64, 9000
 """In bytes: the shortest Ethernet frame, and the longest frame that most devices accept."""
+USUAL_LONGEST = 1518
+"""In bytes: what testbeds are set up for unless a test has longer frames. It is the usual MTU, 1500 bytes."""
 _MOST_FRAMES = 24
 """Frames in one round of a pattern: generators prepare whole rounds in memory."""
 _SIZE = re.compile(r"([0-9]{1,5})B")
@@ -86,6 +88,12 @@ class FrameProfile:
     def mean_bytes(self) -> float:
         """Average frame length, including the checksum."""
         return sum(self.sizes) / len(self.sizes)
+
+    @property
+    def frame_bytes(self) -> dict[str, str]:
+        """The option ``frame_bytes`` of a test with these frames; empty if they have the usual lengths."""
+        longest = max(self.sizes)
+        return {"frame_bytes": str(longest)} if longest > USUAL_LONGEST else {}
 
 
 def _length(name: str, digits: str) -> int:
@@ -247,6 +255,19 @@ def parse_vlans(options: Mapping[str, str]) -> tuple[int, ...]:
     if not all(vlan in VLANS for vlan in found):
         raise errors.SettingsError(f"option vlan={text!r}: write a number from 0 to {VLANS.stop - 1}")
     return found
+
+
+def parse_frame_bytes(options: Mapping[str, str]) -> int:
+    """Return the option ``frame_bytes``: the length of the longest frame that is to be forwarded.
+
+    :raises SettingsError: for an invalid value.
+    """
+    return _number("frame_bytes", options, range(USUAL_LONGEST, LONGEST + 1), USUAL_LONGEST)
+
+
+def mtu(frame_bytes: int) -> int:
+    """Return the MTU of an interface for frames of up to this length."""
+    return frame_bytes - ETHERNET_BYTES - CHECKSUM_BYTES
 
 
 def vlan_of_link(vlans: Sequence[int], link: int) -> int:

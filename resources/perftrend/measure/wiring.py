@@ -20,7 +20,7 @@ from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port, Wiring
 from perftrend.measure.remote_command import describe, lost_connection
-from perftrend.measure.traffic import LINK_COUNTS
+from perftrend.measure.traffic import LINK_COUNTS, USUAL_LONGEST, mtu
 
 COMMAND_S = 20.0
 """How long a command may take by default."""
@@ -136,6 +136,7 @@ class VethPairs(Wiring):
         self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
         self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
         self._namespaces: dict[str, Namespace] = {}
+        self._frame_bytes = USUAL_LONGEST
 
     @override
     def unusable(self) -> str:
@@ -167,6 +168,19 @@ class VethPairs(Wiring):
             # A new namespace may inherit forwarding; each frame would then be forwarded twice, by a
             # user-space device and by the kernel.
             _set(self._namespaces[node], "net/ipv4/ip_forward", "0")
+        self._frame_bytes = USUAL_LONGEST
+
+    @override
+    def carry(self, frame_bytes: int) -> None:
+        if frame_bytes == self._frame_bytes:
+            return
+        for link in self._chain:
+            ends = ((link.generator_node, link.generator), (link.device_node, link.device))
+            for node, port in ends:
+                self._namespaces[node].run(
+                    "ip", "link", "set", "dev", port.interface, "mtu", str(mtu(frame_bytes))
+                )
+        self._frame_bytes = frame_bytes
 
     @override
     def close(self) -> None:
@@ -273,6 +287,11 @@ class Loopback(Wiring):
     def unusable(self) -> str:
         return ""
 
+    @override
+    def lacks(self, frame_bytes: int) -> str:
+        # The buffer of a socket has room for a dozen frames of 9,000 bytes: single bursts would be lost.
+        return f"frames of {frame_bytes} bytes (the wiring loopback carries up to {USUAL_LONGEST})"
+
     def open(self) -> None:
         """Do nothing: there is nothing to connect."""
 
@@ -295,3 +314,7 @@ class NoWiring(Loopback):
         super().__init__(nodes)
         self.links = links
         self.generator_ports = self.device_ports = ()
+
+    @override
+    def lacks(self, frame_bytes: int) -> str:
+        return ""

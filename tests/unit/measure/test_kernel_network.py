@@ -102,3 +102,11 @@ def test_all_interfaces_that_are_created_are_removed() -> None:
     }
 
     assert {"vlan0", "vlan1", "tunnel0", "tunnel1", "br0"} == created == removed
+
+
+def test_tunnels_carry_what_fits_into_a_long_frame() -> None:
+    found = lines(forwarding="l2", tunnel="vxlan", frame_bytes="9000")
+
+    # Headers of 50 bytes: Ethernet, IPv4, UDP and VXLAN.
+    assert "ip link set tunnel0 mtu 8932" in found
+    assert not [line for line in lines(forwarding="l2", tunnel="vxlan") if "mtu" in line]

@@ -397,3 +397,20 @@ def test_bridge_does_not_learn_across_vlans() -> None:
     assert "Open vSwitch does not support vlan=7,8 for forwarding=l2" == device.lacks(
         {"forwarding": "l2", "vlan": "7,8"}
     )
+
+
+def test_ports_of_dpdk_forward_longer_frames_than_those_of_af_xdp(device: OvsDevice) -> None:
+    cards = NoWiring({}, [Link(Port(), Port("", "", f"0000:3b:00.{number}")) for number in range(2)])
+
+    assert "frames of 9000 bytes (Open vSwitch forwards up to 3000)" == device.lacks({"frame_bytes": "9000"})
+    assert "" == device.lacks({"frame_bytes": "3000"})
+    assert "" == OvsDevice(cards, Node()).lacks({"frame_bytes": "9000"})
+
+
+def test_ports_get_the_mtu_of_long_frames() -> None:
+    cards = [Port("", "", "0000:3b:00.0"), Port("", "", "0000:3b:00.1")]
+
+    found = ovs.configuration(cards, cpu=1, has_emc=True, frame_bytes=9000)
+
+    assert 2 == found.count("mtu_request=8982")
+    assert not [word for word in ovs.configuration(cards, cpu=1, has_emc=True) if "mtu" in word]

@@ -24,6 +24,9 @@ class Wiring:
     generator_ports = device_ports = links = ()
     reason = ""
     fails = False
+    is_remote = False
+    longest = 9000
+    frame_bytes = 0
 
     def __init__(self, nodes: dict[str, Node], links: list[Link], **options: str) -> None:
         del nodes, links, options
@@ -41,6 +44,12 @@ class Wiring:
 
     def close(self) -> None:
         STORY.append("wiring close")
+
+    def lacks(self, frame_bytes: int) -> str:
+        return f"no cable for {frame_bytes} bytes" if frame_bytes > Wiring.longest else ""
+
+    def carry(self, frame_bytes: int) -> None:
+        self.frame_bytes = frame_bytes
 
 
 class Generator:
@@ -260,6 +269,14 @@ def test_processes_of_other_machines_are_not_watched_on_this_one() -> None:
     assert [] == Testbed(spec(remote=True))._busy_processes()
 
 
+def test_wiring_to_other_machines_is_remote_whatever_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "is_remote", True)
+
+    assert [] == Testbed(spec())._busy_processes()
+    with pytest.raises(SettingsError, match="node dut is remote: write the number of a core of it"):
+        Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
+
+
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:
     assert "it has no access lists" == Testbed(spec()).lacks({"acl_rules": "20"})
     assert "" == Testbed(spec(), device_options={"acl_rules": "0"}).lacks({"acl_rules": "20"})
@@ -458,3 +475,52 @@ def test_generator_that_never_responds_fails_the_test(monkeypatch: pytest.Monkey
         testbed.start_device({})
         with pytest.raises(errors.TestbedError, match="no response"):
             testbed.use("64B")
+
+
+def test_device_is_asked_about_the_longest_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Device, "lacks", lambda _, options: options.get("frame_bytes", "the usual"))
+    testbed = Testbed(spec())
+
+    assert "9000" == testbed.lacks({}, "9000B")
+    assert "2000" == testbed.lacks({}, "64x7+2000x1")
+    assert ["the usual"] * 3 == [testbed.lacks({}), testbed.lacks({}, "IMIX"), testbed.lacks({}, "1518B")]
+
+
+def test_wiring_is_asked_about_long_frames_before_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "longest", 1400)
+    testbed = Testbed(spec())
+
+    assert "no cable for 9000 bytes" == testbed.lacks({"acl_rules": "20"}, "9000B")
+    assert "" == testbed.lacks({}, "1518B")
+
+
+def test_wiring_and_device_are_set_up_for_the_frames_of_the_test() -> None:
+    testbed = Testbed(spec())
+
+    for frame, longest in (("9000B", 9000), ("64B", 1518)):
+        testbed.start_device({}, frame)
+        testbed.use(frame)
+        assert longest == cast(Wiring, testbed._wiring).frame_bytes
+        assert longest == int(cast(Device, testbed.device).options.get("frame_bytes", 1518))
+
+
+def test_user_may_set_testbeds_up_for_longer_frames_than_those_of_a_test() -> None:
+    testbed = Testbed(spec(), device_options={"frame_bytes": "9000"})
+
+    testbed.start_device({}, "64B")
+
+    assert 9000 == cast(Wiring, testbed._wiring).frame_bytes
+
+
+def test_frames_that_the_device_was_not_started_for_are_an_error() -> None:
+    testbed = Testbed(spec())
+    testbed.start_device({})
+
+    with pytest.raises(SettingsError, match="the device was started for frames of up to 1518 bytes"):
+        testbed.use("9000B")
+
+
+@pytest.mark.parametrize("value", ["1517", "9001", "long", ""])
+def test_invalid_length_of_frames_is_an_error(value: str) -> None:
+    with pytest.raises(SettingsError, match="write a number from 1518 to 9000"):
+        Testbed(spec()).lacks({"frame_bytes": value})

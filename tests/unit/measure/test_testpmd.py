@@ -301,3 +301,24 @@ def test_device_that_is_not_started_has_no_processes_and_no_counters(device: Tes
     device.stop()
 
     assert ([], {}) == (device.busy_processes(), device.counters())
+
+
+def test_long_frames_have_slots_and_buffers_that_hold_them() -> None:
+    """An AF_PACKET port of DPDK 22.11 refuses --max-pkt-len, and slots that do not fit into a buffer."""
+    assert "--vdev=net_af_packet0,iface=d0,qpairs=1,blocksz=294912,framesz=9216,framecnt=4096" in of_dpdk(
+        VethPairs().links, frame_bytes="9000"
+    )
+    assert ["--mbuf-size=9344", "--total-num-mbufs=32768"] == of_testpmd(
+        VethPairs().links, frame_bytes="9000"
+    )[-2:]
+
+
+def test_cards_are_set_up_for_long_frames() -> None:
+    found = of_testpmd(CARDS, frame_bytes="9000", mbufs="65536")
+
+    assert ["--mbuf-size=9344", "--max-pkt-len=9000", "--total-num-mbufs=65536"] == found[-3:]
+    assert not [word for word in of_testpmd(CARDS) if "pkt-len" in word or "mbuf" in word]
+
+
+def test_long_frames_are_supported(device: TestpmdDevice) -> None:
+    assert "" == device.lacks({"frame_bytes": "9000"})

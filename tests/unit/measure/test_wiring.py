@@ -124,3 +124,9 @@ def test_no_wiring_has_no_ports() -> None:
 def test_links_that_would_have_no_effect_are_refused(wiring: type[VethPairs | Loopback]) -> None:
     with pytest.raises(SettingsError, match="makes its links itself; omit links"):
         wiring(None, [Link(Port(), Port(), vlan=7)])
+
+
+def test_loopback_carries_no_long_frames_and_simulated_links_carry_all() -> None:
+    assert "frames of 9000 bytes (the wiring loopback carries up to 1518)" == Loopback().lacks(9000)
+    assert "" == NoWiring().lacks(9000)
+    assert "" == VethPairs().lacks(9000)

@@ -27,15 +27,13 @@ from perftrend.measure.interfaces import (
     check_options,
 )
 from perftrend.measure.program import replace_earlier
-from perftrend.measure.traffic import FORWARDINGS, TrafficProfile
+from perftrend.measure.traffic import FORWARDINGS, LONGEST, TrafficProfile
 from perftrend.measure.wiring import run
 from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.measurement import GeneratorHealth, Trial
 from perftrend.sandbox import confine_device
 
 _ANSWER_S = 10.0
-_LONGEST_FRAME = 1518
-"""In bytes: the longest frame of an interface with an MTU of 1,500 bytes; slots of receive rings hold it."""
 _MOST_BYTES = 64 << 20
 """For the frames of each direction as much memory is needed, and further blocks for messages."""
 _SUPPORTS = "the embedded drivers support"
@@ -46,10 +44,14 @@ _SUSTAINED_SHARE = 0.9
 _NUMBERS = {"burst": range(1, 513)}
 _WORDS = {"isolated": ("yes", "no")}
 _ABILITIES = DeviceAbilities(
-    "the embedded device", FORWARDINGS, one_link=("ip4", "ip6", "l2xc"), acl_rules=FORWARDINGS
+    "the embedded device",
+    FORWARDINGS,
+    one_link=("ip4", "ip6", "l2xc"),
+    acl_rules=FORWARDINGS,
+    longest_frame=LONGEST,
 )
 """Bridged frames are not compared with access lists: a user may set ``acl_rules`` for tests of both kinds."""
-_PASSED = ("acl_rules", "burst", "forwarding")
+_PASSED = ("acl_rules", "burst", "forwarding", "frame_bytes")
 """Options that are passed to the program; others select the program and its rights."""
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}")
 
@@ -115,8 +117,6 @@ class EmbeddedGenerator(TrafficGenerator):
     @override
     def lacks(self, traffic: TrafficProfile) -> str:
         longest = max(traffic.frame.sizes)
-        if longest > _LONGEST_FRAME:
-            return f"frame {traffic.frame.name!r}: {_SUPPORTS} frames of up to {_LONGEST_FRAME} bytes"
         if count_prepared_frames(traffic) * longest > _MOST_BYTES:
             return f"flow_count={traffic.flow_count}: {_SUPPORTS} {_MOST_BYTES >> 20} MB of different frames"
         return ""

@@ -11,6 +11,7 @@ loopback, each frame is sent inside a UDP datagram, which needs no privileges.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import socket
@@ -25,6 +26,7 @@ from typing_extensions import override
 
 from perftrend import COMMAND, errors
 from perftrend.measure.embedded.mmsg import Messages, frame_addresses
+from perftrend.measure.traffic import USUAL_LONGEST
 
 # linux/if_packet.h
 _SOL_PACKET = 263
@@ -36,10 +38,10 @@ _PACKET_IGNORE_OUTGOING = 23
 _TPACKET_V2 = 1
 _ETH_P_ALL = 0x0003
 
-_SLOT_BYTES = 1664
-"""Room for 1518 bytes; not a power of two, so that neighbouring slots do not share cache sets."""
-_BLOCK_BYTES = 13 * 4096
-"""The least common multiple of slot and page: 32 slots without a gap."""
+_SLOT_STEP = 128
+"""A slot is an odd multiple of this, so that neighbouring slots do not share cache sets."""
+_BLOCK_SLOTS = 32
+"""The least common multiple of slot and page has so many slots without a gap."""
 _BLOCKS = 128
 _STATUS, _LENGTH = 0, 4
 """Offsets in struct tpacket2_hdr, in bytes."""
@@ -50,10 +52,12 @@ QUEUES = 16
 _QUEUE_BYTES = 106_496
 """The kernel doubles it to 208 KiB, its own default: about 270 small frames."""
 _ROWS = 512
-_ROW_BYTES = 1664
+_LONG_QUEUE_BYTES = 4 << 20
+"""Room for as many frames of 9,000 bytes as the kernel's default has for small ones."""
 
 # linux/socket.h, linux/sock_diag.h
 _SO_ATTACH_FILTER = 26
+_SO_SNDBUFFORCE = 32
 _SO_MEMINFO = 55
 _MEMINFO_DROPS = 8
 
@@ -66,10 +70,19 @@ def generator_port(name: str) -> GeneratorPort:
     return UdpGeneratorPort(*_endpoint(name))
 
 
-def device_port(name: str) -> DevicePort:
-    """Open a port of the device by its name."""
+def device_port(name: str, frame_bytes: int = USUAL_LONGEST) -> DevicePort:
+    """Open a port of the device by its name.
+
+    :param frame_bytes: the length of the longest frame; on loopback, it is always the usual one.
+    """
     kind, _, rest = name.partition(":")
-    return PacketRing(rest) if kind == "packet" else UdpQueues(*_endpoint(name))
+    return PacketRing(rest, frame_bytes) if kind == "packet" else UdpQueues(*_endpoint(name))
+
+
+def _slot_bytes(frame_bytes: int) -> int:
+    """Return the memory for a frame of this length, and for the kernel's header in front of it."""
+    steps = -(-(_mac_offset() + frame_bytes) // _SLOT_STEP)
+    return _SLOT_STEP * (steps | 1)
 
 
 def _endpoint(name: str) -> tuple[str, int, int]:
@@ -183,6 +196,7 @@ class PacketGeneratorPort(GeneratorPort):
 
     def __init__(self, interface: str, *, queued: bool) -> None:
         self._socket = _packet_socket(interface, protocol=0, queued=queued)
+        self._is_queued = queued
         self._counters = InterfaceCounters(interface)
         self._first = self._counters.read().received
 
@@ -190,6 +204,10 @@ class PacketGeneratorPort(GeneratorPort):
     def prepare(self, frames: NDArray[np.uint8], lengths: NDArray[np.uint64]) -> None:
         self._frames = frames
         self._messages = Messages(frame_addresses(frames), lengths)
+        if self._is_queued and lengths.max() > USUAL_LONGEST:
+            # The kernel counts the bytes of queued frames: its default is full after about 15 long ones.
+            with contextlib.suppress(PermissionError):
+                self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _LONG_QUEUE_BYTES)
 
     @override
     def send(self, start: int, count: int) -> int:
@@ -208,14 +226,14 @@ class PacketGeneratorPort(GeneratorPort):
 class PacketRing(DevicePort):
     """An AF_PACKET receive ring (TPACKET_V2) on one interface."""
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, frame_bytes: int) -> None:
         self._socket = _packet_socket(interface, protocol=_ETH_P_ALL)
-        slots = _BLOCKS * _BLOCK_BYTES // _SLOT_BYTES
-        request = struct.pack("4I", _BLOCK_BYTES, _BLOCKS, _SLOT_BYTES, slots)
+        slots, slot_bytes = _BLOCKS * _BLOCK_SLOTS, _slot_bytes(frame_bytes)
+        request = struct.pack("4I", _BLOCK_SLOTS * slot_bytes, _BLOCKS, slot_bytes, slots)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
-        self._map = mmap.mmap(self._socket.fileno(), _BLOCKS * _BLOCK_BYTES)
-        self.buffer = np.frombuffer(self._map, np.uint8).reshape(slots, _SLOT_BYTES)
-        words = np.frombuffer(self._map, np.uint32).reshape(slots, _SLOT_BYTES // 4)
+        self._map = mmap.mmap(self._socket.fileno(), slots * slot_bytes)
+        self.buffer = np.frombuffer(self._map, np.uint8).reshape(slots, slot_bytes)
+        words = np.frombuffer(self._map, np.uint32).reshape(slots, slot_bytes // 4)
         # Aligned 32-bit views: numpy accesses each status by a single load or store, which hands over the
         # slot. A wider or byte-wise copy would race with the kernel.
         self._status = words[:, _STATUS // 4]
@@ -343,7 +361,7 @@ class UdpQueues(DevicePort):
             queue.bind((address, port + number))
         self._peer = _sockaddr(address, peer)
         self.offset = 2
-        self.buffer = np.zeros((_ROWS, _ROW_BYTES), dtype=np.uint8)
+        self.buffer = np.zeros((_ROWS, _slot_bytes(USUAL_LONGEST)), dtype=np.uint8)
         addresses = frame_addresses(self.buffer) + np.uint64(self.offset)
         self._messages = Messages(addresses, self.buffer.shape[1] - self.offset)
         self._turn = 0

@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from perftrend.measure.embedded import frames
 from perftrend.measure.embedded.ports import DevicePort, device_port
-from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, opposite
+from perftrend.measure.traffic import FORWARDINGS, LINK_COUNTS, USUAL_LONGEST, opposite
 
 _IDLE_SPIN_S = 0.002
 """Duration of busy polling after the last frame, as in a data plane; then the process waits."""
@@ -294,6 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--forwarding", choices=FORWARDINGS, default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
     parser.add_argument("--burst", type=int, default=4)
+    parser.add_argument("--frame-bytes", type=int, default=USUAL_LONGEST, help="length of the longest frame")
     most = max(LINK_COUNTS)
     parser.add_argument(
         "--macs", nargs="+", type=_mac, default=[frames.device_mac(port) for port in range(most)]
@@ -304,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.cpu is not None:
         os.sched_setaffinity(0, {options.cpu})
-    ports = [device_port(name) for name in options.ports]
+    ports = [device_port(name, options.frame_bytes) for name in options.ports]
     macs = list(map(add, options.next_hops, options.macs))
     paths = _paths(ports, options.forwarding, options.acl_rules, macs)
     _forward_until_stopped(ports, paths, options.burst)

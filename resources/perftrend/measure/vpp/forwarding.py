@@ -15,7 +15,7 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip
 from perftrend.errors import TestbedError
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
-from perftrend.measure.traffic import TUNNELS, opposite, vlan_of_link
+from perftrend.measure.traffic import TUNNELS, USUAL_LONGEST, mtu, opposite, vlan_of_link
 from perftrend.measure.vpp.api import VppApi
 from perftrend.measure.vpp.options import VppOptions, receive_queues, vpp_name
 
@@ -112,6 +112,8 @@ def _create_interfaces(api: VppApi, links: Sequence[Link], options: VppOptions) 
         index = known[name]["sw_if_index"]
         if link.device.mac and str(known[name]["l2_address"]) != link.device.mac:
             api.call("sw_interface_set_mac_address", sw_if_index=index, mac_address=link.device.mac)
+        if options.frame_bytes > USUAL_LONGEST:
+            api.command(f"set interface mtu {mtu(options.frame_bytes)} {name}")
         indexes.append(index)
     return indexes
 

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from perftrend.errors import SettingsError
 from perftrend.measure.interfaces import DeviceAbilities, Port, check_options
 from perftrend.measure.numa import parse_cores
-from perftrend.measure.traffic import FORWARDINGS, TUNNELS, parse_vlans
+from perftrend.measure.traffic import (
+    FORWARDINGS,
+    LONGEST,
+    TUNNELS,
+    USUAL_LONGEST,
+    parse_frame_bytes,
+    parse_vlans,
+)
 
 _NUMBERS = {
     "buffers": range(1_024, 10_000_001),
@@ -32,6 +39,7 @@ _ABILITIES = DeviceAbilities(
     vlan=True,
     vlan_per_link=("ip4", "ip6"),
     cores=64,
+    longest_frame=LONGEST,
 )
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
 _TEXTS = {
@@ -64,6 +72,7 @@ class VppOptions:
     forwarding: str
     routes: int
     acl_rules: int
+    frame_bytes: int
     vlans: tuple[int, ...]
     tunnel: str
     workers: int
@@ -96,6 +105,7 @@ class VppOptions:
             forwarding=options.get("forwarding", "ip4"),
             routes=int(options.get("routes", 0)),
             acl_rules=int(options.get("acl_rules", 0)),
+            frame_bytes=parse_frame_bytes(options),
             vlans=parse_vlans(options),
             tunnel=options.get("tunnel", TUNNELS[0]),
             workers=workers,
@@ -145,7 +155,10 @@ def lacks(options: Mapping[str, str], links: int) -> str:
     listed, cores = len(_cores(options.get("worker_cores", ""))), int(options.get("cores", "1"))
     if listed and cores > listed:
         return f"VPP does not support cores={cores}: the option worker_cores has {listed}"
-    return _ABILITIES.lacks(options, links)
+    has_one_buffer = "no-multi-seg" in options.get("dpdk", "").split()
+    # A buffer of VPP has 2,048 bytes.
+    abilities = replace(_ABILITIES, longest_frame=USUAL_LONGEST) if has_one_buffer else _ABILITIES
+    return abilities.lacks(options, links)
 
 
 def _workers(options: Mapping[str, str], listed: int) -> int:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from perftrend import console, errors
 from perftrend.measure.embedded.drivers import EmbeddedGenerator, embedded_version
 from perftrend.measure.interfaces import Node, Wiring
-from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.traffic import USUAL_LONGEST, TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
 
 
@@ -49,8 +49,13 @@ class XdpGenerator(EmbeddedGenerator):
 
     @override
     def lacks(self, traffic: TrafficProfile) -> str:
+        if self.fallback:
+            return super().lacks(traffic)
+        # The kernel sends what fits into a page, and the device's port accepts no more with its usual MTU.
+        if (longest := max(traffic.frame.sizes)) > USUAL_LONGEST:
+            return f"frames of {longest} bytes (the generator xdp sends up to {USUAL_LONGEST})"
         # The program makes the flows, so that their number is of no importance.
-        return super().lacks(traffic if self.fallback else replace(traffic, flow_count=1))
+        return super().lacks(replace(traffic, flow_count=1))
 
     def _enable_napi(self) -> None:
         """Make the device's ports accept XDP frames. :raises TestbedError: if they cannot."""

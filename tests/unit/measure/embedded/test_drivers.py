@@ -349,3 +349,13 @@ def test_embedded_device_does_not_support_vlans() -> None:
     assert "the embedded device does not support vlan=7,8 for forwarding=l2xc" == lacks(
         {"forwarding": "l2xc", "vlan": "7,8"}
     )
+
+
+def test_router_gets_room_for_long_frames_only_if_there_are_any(device: EmbeddedDevice) -> None:
+    device.start({"frame_bytes": "9000"})
+    with_long_frames = Worker.last.command
+    device.start({})
+
+    assert ["--frame-bytes", "9000"] == with_long_frames[-2:]
+    assert "--frame-bytes" not in Worker.last.command
+    assert "" == device.lacks({"frame_bytes": "9000"})

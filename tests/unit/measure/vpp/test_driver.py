@@ -317,6 +317,16 @@ def test_access_list_permits_after_its_rules(installed: VppInstallation, device:
     ]
 
 
+def test_interfaces_get_the_mtu_of_long_frames(installed: VppInstallation, device: VppDevice) -> None:
+    device.start(installed.options(frame_bytes="9000"))
+    with_long_frames = installed.requests
+    device.start(installed.options())
+
+    for port in ("host-d0", "host-d1"):
+        assert 1 == with_long_frames.count(f"set interface mtu 8982 {port}")
+    assert not [line for line in installed.requests[len(with_long_frames) :] if "mtu" in line]
+
+
 def test_commands_of_the_user_come_last(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(commands="show errors; show interface"))
 

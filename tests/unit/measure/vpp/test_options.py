@@ -156,3 +156,10 @@ def test_no_value_opens_or_closes_a_section(options: dict[str, str]) -> None:
 )
 def test_tests_that_vpp_cannot_run_are_skipped(options: dict[str, str], reason: str) -> None:
     assert lacks(options, 2) == (f"VPP does not support {reason}" if reason else "")
+
+
+def test_long_frames_need_more_than_one_buffer() -> None:
+    assert "" == lacks({"frame_bytes": "9000"}, 2)
+    assert "frames of 9000 bytes (VPP forwards up to 1518)" == lacks(
+        {"frame_bytes": "9000", "dpdk": "no-tx-checksum-offload no-multi-seg"}, 2
+    )

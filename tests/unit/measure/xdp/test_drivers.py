@@ -115,4 +115,6 @@ def test_number_of_flows_has_no_limit_unless_frames_are_sent_through_sockets() -
 def test_frame_that_the_device_cannot_receive_is_lacking() -> None:
     generator = XdpGenerator(UnconnectedPairs(), Node(), {})
 
-    assert "frames of up to 1518 bytes" in generator.lacks(TrafficProfile.parse("9000B", {}))
+    assert "frames of 9000 bytes (the generator xdp sends up to 1518)" == generator.lacks(
+        TrafficProfile.parse("9000B", {})
+    )
