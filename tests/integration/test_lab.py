@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from robot.api import ExecutionResult
 
 from perftrend.errors import TestbedError
+from perftrend.execution.robot import LockReference, hold_testbed, run_suites
 from perftrend.measure import lock, specification
 from perftrend.measure.interfaces import Device, Node
 from perftrend.measure.program import Program
@@ -27,6 +29,7 @@ from perftrend.measure.specification import Specification
 from perftrend.measure.ssh import SshWiring
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.wiring import run
+from perftrend.settings import Settings
 from tests.integration.servers import lab as labs
 from tests.integration.servers.lab import Lab
 
@@ -198,6 +201,61 @@ def test_lock_is_on_the_generators_machine(lab: Lab) -> None:
         first.close()
 
         second.lock("lab", "another", 60)
+
+
+OWN_SUITE = """
+*** Settings ***
+Resource          perftrend/keywords/forwarding.resource
+Suite Setup       Open Testbed
+Suite Teardown    Close Testbed
+
+*** Test Cases ***
+Device Starts
+    [Tags]    MRR    64B    1C
+    Start Device
+"""
+
+
+def run_suite(lab: Lab, spec: Specification, held: LockReference) -> str:
+    """Start the device in a process of Robot Framework; return what the test or its set-up reports."""
+    place = lab.folder / "suites"
+    place.mkdir(exist_ok=True)
+    (place / "own.robot").write_text(OWN_SUITE)
+    (place / "lab.yaml").write_text(json.dumps(lab.file(lock=spec.lock)))
+    settings = Settings(testbed="lab", testbeds=place)
+    run_suites(settings, place, suites=place / "own.robot", metadata={}, tags=[], held=held)
+    test: str = ExecutionResult(place / "output.xml").suite.tests[0].message
+    return test
+
+
+def test_job_holds_the_lock_until_it_ends(lab: Lab) -> None:
+    """While it installs, and between the runs of its suites, which share the lock."""
+    spec = Specification.model_validate(lab.file(lock=f"job-{os.getpid()}"))
+    with opened(wiring_of(lab)) as other:
+        with hold_testbed(spec, owner="the bisection", wait_s=0) as held:
+            for _ in range(2):
+                with pytest.raises(TestbedError, match=r"in use by the bisection on .*; wait longer"):
+                    other.lock(spec.lock, "another", 0)
+                assert "" == run_suite(lab, spec, held)
+                held.verify()
+
+        other.lock(spec.lock, "another", 60)
+
+
+def test_job_that_lost_its_lock_installs_and_measures_nothing(lab: Lab) -> None:
+    spec = Specification.model_validate(lab.file(lock=f"job-{os.getpid()}"))
+    with hold_testbed(spec, owner="the bisection", wait_s=0) as held:
+        lab.stop_server("tg")
+        lab.start_server("tg")
+        with opened(wiring_of(lab)) as other:
+            other.lock(spec.lock, "another", 60)
+
+            with pytest.raises(TestbedError, match="lock on the generator's node is lost"):
+                held.verify()
+            assert "has lost its lock on the generator's node, and another may have used" in run_suite(
+                lab, spec, held
+            )
+    assert not lab.processes("dut")
 
 
 def test_lock_of_a_dead_job_is_taken_over(lab: Lab) -> None:

@@ -13,8 +13,11 @@ import pytest
 from perftrend.builds import BuiltCommit
 from perftrend.builds.measurement import CommandFailure
 from perftrend.errors import ArchiveError, NoNumbersError, TestbedError
-from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, without_doubtful
+from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, Suites, without_doubtful
+from perftrend.execution.robot import LockReference
+from perftrend.measure.lock import LockedPlace
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples
+from perftrend.settings import Settings
 
 NOW = datetime(2026, 3, 2, 18, tzinfo=UTC)
 ONE, OTHER = "1" * 40, "2" * 40
@@ -51,7 +54,8 @@ def measuring(
 ) -> tuple[BuildMeasurements, Product]:
     product = Product(list(gives))
     numbers = NumbersCheck(ONE, lambda commit: built(OTHER if commit == ONE else ONE))
-    return BuildMeasurements(product, None, folder, numbers), product  # type: ignore[arg-type]
+    suites = Suites(Settings(), folder, "", [], LockReference("", LockedPlace(-1)), {})
+    return BuildMeasurements(product, suites, folder, numbers), product  # type: ignore[arg-type]
 
 
 def built(commit: str) -> BuiltCommit:
