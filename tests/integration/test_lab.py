@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from robot.api import ExecutionResult
 
+from perftrend.builds import Builds, load
+from perftrend.clients.git import Repository
 from perftrend.errors import TestbedError
 from perftrend.execution.robot import LockReference, hold_testbed, run_suites
 from perftrend.measure import lock, specification
@@ -32,6 +34,7 @@ from perftrend.measure.wiring import run
 from perftrend.settings import Settings
 from tests.integration.servers import lab as labs
 from tests.integration.servers.lab import Lab
+from tests.products.histories import History
 
 pytestmark = pytest.mark.packets
 
@@ -256,6 +259,41 @@ def test_job_that_lost_its_lock_installs_and_measures_nothing(lab: Lab) -> None:
                 lab, spec, held
             )
     assert not lab.processes("dut")
+
+
+PROFILE = """
+description: A file with the commit
+parameters:
+  target: {description: The path of the file on the machine of the device}
+build: [[sh, -c, "echo {commit} >version.txt"]]
+artifacts: [version.txt]
+install:
+  - [scp, -q, "{ssh_options...}", "{artifacts}/version.txt", "{device}:{target}"]
+  - [ssh, "{ssh_options...}", "{device}", ls, /proc/sys/net/ipv4/conf]
+identify: [ssh, "{ssh_options...}", "{device}", cat, "{target}"]
+"""
+
+
+def test_build_is_installed_on_the_device_of_the_instance_that_is_measured(lab: Lab) -> None:
+    """The machines of the lab have the same files, but each has interfaces of its own."""
+    history = History(lab.folder / "product")
+    commit = history.commit("Begin", {"readme.txt": "a file"})
+    (lab.folder / "copied.yaml").write_text(PROFILE)
+    target = lab.folder / "installed"
+    profile = load("copied", lab.folder, {"target": str(target)})
+    instances = [{"dut": {"host": "nowhere.invalid"}}, {"dut": {"host": "dut"}}]
+    spec = Specification.model_validate(lab.file(instances=instances))
+    with (
+        Builds(profile, Repository.local(history.folder, timeout_s=60), lab.folder / "builds") as product,
+        lock.hold(spec.lock, capacity=spec.places),
+        hold_testbed(spec, owner="the bisection", wait_s=60) as held,
+    ):
+        product.install(product.build(commit), held.ssh())
+        log = product.log_of(commit, "install").read_text()
+
+    assert f"{commit}\n" == target.read_text()
+    assert "\nd0\n" in log
+    assert "\ntg0\n" not in log
 
 
 def test_lock_of_a_dead_job_is_taken_over(lab: Lab) -> None:

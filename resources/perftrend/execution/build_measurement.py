@@ -231,7 +231,7 @@ class BuildMeasurements:
             held = self.suites.held
             held.verify()
             try:
-                self.product.install(built)
+                self.product.install(built, held.ssh() if self.product.profile.installs_by_ssh else ())
             except BuildError:
                 held.verify()
                 raise

@@ -52,6 +52,8 @@ class LockReference:
     place: LockedPlace
     verify: Callable[[], None] = lambda: None
     """Raises a TestbedError if another job may have used the testbed's machines since."""
+    ssh: Callable[[], Sequence[tuple[Sequence[str], str]]] = tuple
+    """Returns the options of ``ssh`` and the address of each machine with a device."""
 
 
 @contextlib.contextmanager
@@ -78,7 +80,7 @@ def hold_testbed(
         elsewhere = f"{owner} on {platform.node()}"
         testbed = Testbed(spec, instance=place.instance, owner=elsewhere, wait_s=wait_s, token=place.token)
         token = stack.enter_context(testbed.locked())
-        yield LockReference(spec.lock, replace(place, token=token), testbed.verify_lock)
+        yield LockReference(spec.lock, replace(place, token=token), testbed.verify_lock, testbed.ssh)
 
 
 def execute(

@@ -137,6 +137,15 @@ class Wiring(Protocol):
         """Return the port or socket of this machine that leads to one of a node."""
         return self.forward_generator(target) if node == "tg" else self.forward_device(target)
 
+    def ssh(self, node: str) -> tuple[Sequence[str], str]:
+        """Return the options of ``ssh`` and ``scp`` for a node, and its address.
+
+        :raises SettingsError: if it is not reached by ssh, or if ``scp`` would misread the address.
+        """
+        raise SettingsError(
+            f"node {node} is not reached by ssh; choose a testbed with the wiring ssh, or another profile"
+        )
+
     def lock(self, name: str, owner: str, wait_s: float, token: str = "") -> str:
         """Reserve the nodes for this job until the wiring is closed, if other machines can use them, too.
 

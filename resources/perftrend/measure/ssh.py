@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from typing_extensions import override
@@ -164,6 +166,10 @@ class SshWiring(Wiring):
         return self._connections[node].forward(target)
 
     @override
+    def ssh(self, node: str) -> tuple[Sequence[str], str]:
+        return self._connections[node].ssh()
+
+    @override
     def lock(self, name: str, owner: str, wait_s: float, token: str = "") -> str:
         generator = self._connections["tg"]
         generator.open()
@@ -292,10 +298,12 @@ class _Connection:
         self._name = name
         self._root = _ROOT[root]
         user, port, jump = (options.get(option, "") for option in ("user", "port", "jump"))
-        self._target = ["--", f"{user}@{host}" if user else host]
+        self._address = f"{user}@{host}" if user else host
+        self._target = ["--", self._address]
         self._options = [
-            *(("-F", config) if config else ()), *_ALWAYS,
-            *(("-p", port) if port else ()), *(("-J", jump) if jump else ()),
+            # Commands of a profile run in other folders.
+            *(("-F", str(Path(config).absolute())) if config else ()), *_ALWAYS,
+            *(("-o", f"Port={port}") if port else ()), *(("-J", jump) if jump else ()),
         ]  # fmt: skip
         self._folder: str | None = None
         self._master: subprocess.Popen[str] | None = None
@@ -342,6 +350,16 @@ class _Connection:
         """Raise a TestbedError if the connection is lost: ssh would make another one, unnoticed."""
         if self._master and self._master.poll() is not None:
             raise errors.TestbedError(LOST.format(host=self._target[-1]))
+
+    def ssh(self) -> tuple[Sequence[str], str]:
+        """Return the options of ``ssh`` and ``scp``, and the address."""
+        # scp takes what is before a colon for the address, and everything for a file after a slash.
+        if re.search(r"[\s:/]", self._address):
+            raise errors.SettingsError(
+                f"node {self._name}: scp would misread the address {self._address!r}; "
+                "give the machine a name in ~/.ssh/config"
+            )
+        return self._options, self._address
 
     def forward(self, target: Target) -> Target:
         self._check()

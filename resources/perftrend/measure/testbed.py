@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -135,6 +135,13 @@ class Testbed:
     def verify_lock(self) -> None:
         """Raise a TestbedError if another job may have used the testbed since it was locked."""
         self._wiring.verify_lock()
+
+    def ssh(self) -> list[tuple[Sequence[str], str]]:
+        """Return the options of ``ssh`` and ``scp``, and the address, of the machine of each device.
+
+        :raises SettingsError: if one is not reached by ssh.
+        """
+        return [self._wiring.ssh(name) for name in self.spec.devices]
 
     def unusable(self) -> str:
         """Return why this machine or user cannot use this testbed; empty if they can."""

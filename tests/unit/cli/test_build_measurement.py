@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -32,10 +33,13 @@ class Product:
     installed: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
-    profile: Any = field(default_factory=lambda: type("Profile", (), {"measure": "by a command"}))
+    profile: Any = field(
+        default_factory=lambda: type("Profile", (), {"measure": "a command", "installs_by_ssh": False})
+    )
     failure: CommandFailure | None = None
 
-    def install(self, built: BuiltCommit) -> None:
+    def install(self, built: BuiltCommit, devices: Sequence[object]) -> None:
+        assert not devices
         self.installed.append(built.commit)
 
     def measure(self, built: BuiltCommit, number: int) -> BuildMeasurement:

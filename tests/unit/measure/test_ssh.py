@@ -14,18 +14,19 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure import ssh
 from perftrend.measure.ssh import _Connection, _InUseError, _lock_command, _NodeLock
+from perftrend.measure.wiring import Loopback
 
 
 def test_options_say_how_a_node_is_reached(tmp_path: Path) -> None:
     options = {"host": "dut", "user": "perf", "port": "2222", "jump": "gate", "root": "sudo"}
-    connection = _Connection("dut", options, "my config")
+    connection = _Connection("dut", options, str(tmp_path / "my config"))
     with pytest.raises(TestbedError, match="node dut is not connected"):
         connection.command(["ls"])
     connection._folder = str(tmp_path)
 
     words = connection.command(["cat", "a b"])
 
-    assert {("-p", "2222"), ("-J", "gate"), ("-F", "my config")} <= set(pairwise(words))
+    assert {("-o", "Port=2222"), ("-J", "gate"), ("-F", str(tmp_path / "my config"))} <= set(pairwise(words))
     assert ["--", "perf@dut", "sudo -n -- cat 'a b'"] == words[-3:]
 
 
@@ -53,6 +54,17 @@ def test_lost_connection_is_not_replaced_by_another_one(tmp_path: Path) -> None:
 def test_options_that_cannot_be_used_are_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(SettingsError, match=reason):
         _Connection("dut", options, "")
+
+
+@pytest.mark.parametrize("host", ["2001:db8::1", "gate:2222", "lab/dut", "dut x"])
+def test_address_that_scp_would_misread_is_refused(host: str) -> None:
+    with pytest.raises(SettingsError, match="node dut: scp would misread the address 'perf@"):
+        _Connection("dut", {"host": host, "user": "perf"}, "").ssh()
+
+
+def test_node_that_ssh_does_not_reach_has_no_address() -> None:
+    with pytest.raises(SettingsError, match="node dut is not reached by ssh; choose a testbed with"):
+        Loopback().ssh("dut")
 
 
 OWN = "1a"
