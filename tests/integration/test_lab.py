@@ -18,8 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from robot.api import ExecutionResult
 
+from perftrend.builds import Builds, load
+from perftrend.clients.git import Repository
 from perftrend.errors import TestbedError
+from perftrend.execution.robot import LockReference, hold_testbed, run_suites
 from perftrend.measure import lock, specification
 from perftrend.measure.interfaces import Device, Node
 from perftrend.measure.program import Program
@@ -27,8 +31,10 @@ from perftrend.measure.specification import Specification
 from perftrend.measure.ssh import SshWiring
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.wiring import run
+from perftrend.settings import Settings
 from tests.integration.servers import lab as labs
 from tests.integration.servers.lab import Lab
+from tests.products.histories import History
 
 pytestmark = pytest.mark.packets
 
@@ -198,6 +204,96 @@ def test_lock_is_on_the_generators_machine(lab: Lab) -> None:
         first.close()
 
         second.lock("lab", "another", 60)
+
+
+OWN_SUITE = """
+*** Settings ***
+Resource          perftrend/keywords/forwarding.resource
+Suite Setup       Open Testbed
+Suite Teardown    Close Testbed
+
+*** Test Cases ***
+Device Starts
+    [Tags]    MRR    64B    1C
+    Start Device
+"""
+
+
+def run_suite(lab: Lab, spec: Specification, held: LockReference) -> str:
+    """Start the device in a process of Robot Framework; return what the test or its set-up reports."""
+    place = lab.folder / "suites"
+    place.mkdir(exist_ok=True)
+    (place / "own.robot").write_text(OWN_SUITE)
+    (place / "lab.yaml").write_text(json.dumps(lab.file(lock=spec.lock)))
+    settings = Settings(testbed="lab", testbeds=place)
+    run_suites(settings, place, suites=place / "own.robot", metadata={}, tags=[], held=held)
+    test: str = ExecutionResult(place / "output.xml").suite.tests[0].message
+    return test
+
+
+def test_job_holds_the_lock_until_it_ends(lab: Lab) -> None:
+    """While it installs, and between the runs of its suites, which share the lock."""
+    spec = Specification.model_validate(lab.file(lock=f"job-{os.getpid()}"))
+    with opened(wiring_of(lab)) as other:
+        with hold_testbed(spec, owner="the bisection", wait_s=0) as held:
+            for _ in range(2):
+                with pytest.raises(TestbedError, match=r"in use by the bisection on .*; wait longer"):
+                    other.lock(spec.lock, "another", 0)
+                assert "" == run_suite(lab, spec, held)
+                held.verify()
+
+        other.lock(spec.lock, "another", 60)
+
+
+def test_job_that_lost_its_lock_installs_and_measures_nothing(lab: Lab) -> None:
+    spec = Specification.model_validate(lab.file(lock=f"job-{os.getpid()}"))
+    with hold_testbed(spec, owner="the bisection", wait_s=0) as held:
+        lab.stop_server("tg")
+        lab.start_server("tg")
+        with opened(wiring_of(lab)) as other:
+            other.lock(spec.lock, "another", 60)
+
+            with pytest.raises(TestbedError, match="lock on the generator's node is lost"):
+                held.verify()
+            assert "has lost its lock on the generator's node, and another may have used" in run_suite(
+                lab, spec, held
+            )
+    assert not lab.processes("dut")
+
+
+PROFILE = """
+description: A file with the commit
+parameters:
+  target: {description: The path of the file on the machine of the device}
+build: [[sh, -c, "echo {commit} >version.txt"]]
+artifacts: [version.txt]
+install:
+  - [scp, -q, "{ssh_options...}", "{artifacts}/version.txt", "{device}:{target}"]
+  - [ssh, "{ssh_options...}", "{device}", ls, /proc/sys/net/ipv4/conf]
+identify: [ssh, "{ssh_options...}", "{device}", cat, "{target}"]
+"""
+
+
+def test_build_is_installed_on_the_device_of_the_instance_that_is_measured(lab: Lab) -> None:
+    """The machines of the lab have the same files, but each has interfaces of its own."""
+    history = History(lab.folder / "product")
+    commit = history.commit("Begin", {"readme.txt": "a file"})
+    (lab.folder / "copied.yaml").write_text(PROFILE)
+    target = lab.folder / "installed"
+    profile = load("copied", lab.folder, {"target": str(target)})
+    instances = [{"dut": {"host": "nowhere.invalid"}}, {"dut": {"host": "dut"}}]
+    spec = Specification.model_validate(lab.file(instances=instances))
+    with (
+        Builds(profile, Repository.local(history.folder, timeout_s=60), lab.folder / "builds") as product,
+        lock.hold(spec.lock, capacity=spec.places),
+        hold_testbed(spec, owner="the bisection", wait_s=60) as held,
+    ):
+        product.install(product.build(commit), held.ssh())
+        log = product.log_of(commit, "install").read_text()
+
+    assert f"{commit}\n" == target.read_text()
+    assert "\nd0\n" in log
+    assert "\ntg0\n" not in log
 
 
 def test_lock_of_a_dead_job_is_taken_over(lab: Lab) -> None:

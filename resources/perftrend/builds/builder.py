@@ -15,7 +15,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -305,13 +305,18 @@ class Builds:
         self._log(f"{work.what}: built in {took_s:.0f} s")
         return True
 
-    def install(self, built: BuiltCommit) -> None:
+    def install(self, built: BuiltCommit, devices: Sequence[tuple[Sequence[str], str]] = ()) -> None:
         """Install a build where it is measured, and verify that it is the installed one.
 
+        :param devices: the machines to install it on, as options of ``ssh`` and an address, if the profile
+            installs by ssh.
         :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
         :raises TestbedError: if another commit is installed afterwards, or this machine is at fault.
         """
-        install(self._work(built.commit), built.folder)
+        if self.profile.installs_by_ssh and not devices:
+            raise SettingsError(f"profile {self.profile.name} installs by ssh, but no testbed is involved")
+        for options, address in devices or [((), "")]:
+            install(self._work(built.commit), built.folder, address, options)
 
     def measure(self, built: BuiltCommit, number: int = 1) -> BuildMeasurement:
         """Measure a build by the profile's command, once, while the machine is observed.

@@ -23,8 +23,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import IO, Self
 
 from perftrend.errors import BuildError, SettingsError, TestbedError, nearest
@@ -382,6 +383,11 @@ def check_placeholders(text: str, known: Iterable[str]) -> None:
             raise ValueError(f"{unknown}{nearest(token['name'], known)}")
 
 
+def placeholders(text: str) -> set[str]:
+    """Return the names of the placeholders in a checked text."""
+    return {token["name"] for token in _TOKEN.finditer(text) if token["name"]}
+
+
 def expand(text: str, values: Mapping[str, str]) -> str:
     """Return a checked text with its placeholders replaced by their values."""
 
@@ -391,6 +397,14 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return _TOKEN.sub(value, text)
 
 
-def expand_command(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the argument list of checked words."""
-    return [expand(word, values) for word in words]
+def expand_command(
+    words: Sequence[str],
+    values: Mapping[str, str],
+    spliced: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[str]:
+    """Return the argument list of checked words.
+
+    :param spliced: words that are replaced by several.
+    """
+    expanded = (spliced[word] if word in spliced else [expand(word, values)] for word in words)
+    return list(chain.from_iterable(expanded))

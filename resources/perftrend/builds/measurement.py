@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from typing import Literal
 from perftrend.builds import commands
 from perftrend.builds.commands import MOST_BYTES, Steps, Stop
 from perftrend.builds.observation import Observer
-from perftrend.builds.profile import MeasureTable, Profile
+from perftrend.builds.profile import SSH_OPTIONS, MeasureTable, Profile
 from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
 from perftrend.files import private_folder
 from perftrend.model import Better, BuildMeasurement, MetricSamples
@@ -141,25 +141,28 @@ class CommandFailure:
     """Whether it ended by itself, with 0."""
 
 
-def install(work: Work, artifacts: Path) -> None:
+def install(work: Work, artifacts: Path, device: str = "", ssh_options: Sequence[str] = ()) -> None:
     """Install a build, and verify that it is the installed one.
 
+    :param device: the address of the machine of the device, if the profile installs by ssh.
+    :param ssh_options: those of ``ssh`` and ``scp`` for this machine.
     :raises BuildError: if it cannot be installed, or does not identify itself, because of this commit.
     :raises TestbedError: if another commit is installed afterwards, or this machine is at fault otherwise.
     """
-    values = work.values(artifacts=artifacts)
+    values = {**work.values(artifacts=artifacts), "device": device}
     steps = work.steps("install", artifacts, allows_background=True)
-    steps.run(commands.expand_command(words, values) for words in work.profile.install)
+    spliced = {SSH_OPTIONS: ssh_options}
+    steps.run(commands.expand_command(words, values, spliced) for words in work.profile.install)
     if work.profile.identify is None:
         return
-    command = commands.expand_command(work.profile.identify, values)
+    command = commands.expand_command(work.profile.identify, values, spliced)
     steps = work.steps("identify", artifacts)
     hashes = _HASH.findall(steps.output(command).decode(errors="replace").lower())
     if not any(work.commit.startswith(each) for each in hashes):
         reported = f"reports {' and '.join(hashes[:3])}" if hashes else "names no commit"
         raise TestbedError(
             f"{work.what}: it was installed, but {command[0]} {reported}; "
-            f"another version runs on this machine, see {steps.log}"
+            f"another version runs on {device or 'this machine'}, see {steps.log}"
         )
 
 

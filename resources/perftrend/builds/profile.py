@@ -3,7 +3,7 @@
 A profile is a file, ``NAME.yaml``. It may declare words as parameters, whose values are in the
 settings. A loaded profile contains no parameters, only the placeholders that
 :class:`perftrend.builds.Builds` replaces: ``{python}``, ``{source}``, ``{artifacts}``, ``{commit}``,
-``{jobs}``, ``{variant}`` and ``{isolated}``.
+``{jobs}``, ``{variant}``, ``{isolated}``, ``{device}`` and ``{ssh_options...}``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from perftrend.builds import commands
 from perftrend.errors import SettingsError, nearest
@@ -30,6 +38,10 @@ BUILDING = ("python", "source", "commit", "jobs")
 """Placeholders of commands that run in the worktree."""
 USING = ("python", "artifacts", "commit", "jobs")
 """Placeholders of commands that use the artifacts, when the worktree is removed."""
+INSTALLING = (*USING, "device")
+"""Placeholders of commands that install or identify a build."""
+SSH_OPTIONS = "{ssh_options...}"
+"""A word of these commands: the options of ``ssh`` and ``scp`` for ``{device}``."""
 MEASURING = (*USING, "variant")
 """Placeholders of the command that measures."""
 ON_DEVICE = (*USING, "isolated")
@@ -38,7 +50,7 @@ ALWAYS = ("python", "commit", "jobs")
 """Placeholders that are valid for both."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_RESERVED = {*ALWAYS, *BUILDING, *MEASURING, *ON_DEVICE}
+_RESERVED = {*ALWAYS, *BUILDING, *MEASURING, *ON_DEVICE, *INSTALLING, "ssh_options"}
 
 
 def _check_build_word(text: str) -> str:
@@ -46,8 +58,9 @@ def _check_build_word(text: str) -> str:
     return text
 
 
-def _check_use_word(text: str) -> str:
-    commands.check_placeholders(text, USING)
+def _check_install_word(text: str) -> str:
+    if text != SSH_OPTIONS:
+        commands.check_placeholders(text, INSTALLING)
     return text
 
 
@@ -93,7 +106,9 @@ def _pattern(text: str) -> str:
 
 
 BuildCommand = Annotated[tuple[Annotated[str, AfterValidator(_check_build_word)], ...], Field(min_length=1)]
-UseCommand = Annotated[tuple[Annotated[str, AfterValidator(_check_use_word)], ...], Field(min_length=1)]
+InstallCommand = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_install_word)], ...], Field(min_length=1)
+]
 DeviceWord = Annotated[str, AfterValidator(_check_device_word)]
 MeasureCommand = Annotated[
     tuple[Annotated[str, AfterValidator(_check_measure_word)], ...], Field(min_length=1)
@@ -187,9 +202,9 @@ class Profile(ProfileTable):
     """Further variables that they get from this process, such as ``CCACHE_DIR``."""
     artifacts: Annotated[tuple[Glob, ...], Field(min_length=1)]
     """Patterns of files, or of folders with all their contents, that exist after the build and are cached."""
-    install: tuple[UseCommand, ...] = ()
+    install: tuple[InstallCommand, ...] = ()
     """Commands that are run before this build is measured, in the folder of its artifacts."""
-    identify: UseCommand | None = None
+    identify: InstallCommand | None = None
     """A command whose output names the commit that is installed, by 7 digits or more of its hash."""
     device_options: dict[str, DeviceWord] = {}
     """Options for the driver of the testbed's device."""
@@ -199,6 +214,18 @@ class Profile(ProfileTable):
     """What the commands of a change under review may use."""
     timeouts_s: Timeouts = Timeouts()
     """The time limit of each step."""
+
+    @property
+    def installs_by_ssh(self) -> bool:
+        """Whether it installs builds on the machine of the testbed's device."""
+        words = {word for command in (*self.install, self.identify or ()) for word in command}
+        return SSH_OPTIONS in words or any("device" in commands.placeholders(word) for word in words)
+
+    @model_validator(mode="after")
+    def _check_device(self) -> Profile:
+        if self.measure and self.installs_by_ssh:
+            raise ValueError("{device} needs the suites; a command under measure uses no testbed")
+        return self
 
     @property
     def hash(self) -> str:

@@ -16,7 +16,6 @@ from perftrend.cli import options
 from perftrend.clients import build_events
 from perftrend.execution import admission, request_validation, robot, scope, selection
 from perftrend.execution.job_request import read_request
-from perftrend.measure import lock
 from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
 from perftrend.model import Run
@@ -146,9 +145,7 @@ def measure(
     usual = "experiment" if experiment else f"trending-{settings.cadence}"
     job = os.environ.get("JOB_NAME") or f"perftrend-{usual}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
-    with lock.hold(
-        spec.lock, capacity=spec.places, wait_s=settings.wait_s, owner=job, report=console.warn
-    ) as place:
+    with robot.hold_testbed(spec, owner=job, wait_s=settings.wait_s) as held:
         for earlier in archive.store_pending(store, folder, report=console.warn):
             console.warn(f"run {earlier.run.name} was archived, but not stored until now")
         now = datetime.now(UTC)
@@ -169,7 +166,7 @@ def measure(
             suites=settings.suites or selection.SUITES,
             folder=folder,
             tags=selection.tags_of(spec, settings),
-            held=robot.LockReference(spec.lock, place),
+            held=held,
         )
         if not in_time:
             console.warn(

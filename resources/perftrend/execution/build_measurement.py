@@ -27,7 +27,6 @@ from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, BuildError, NoNumbersError, TestbedError
 from perftrend.execution import robot, selection
 from perftrend.execution.robot import LockReference, run_suites, stage_folder
-from perftrend.measure import lock
 from perftrend.measure.specification import Specification
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Series, Status, TraceKey
 from perftrend.settings import Settings
@@ -225,16 +224,25 @@ class BuildMeasurements:
         :raises BuildError: if the build cannot be installed.
         :raises NoNumbersError: if the command of the profile gives no numbers for any build.
         :raises ArchiveError: if the archive has a measurement of another commit in this place.
-        :raises TestbedError: if Robot Framework could not run.
+        :raises TestbedError: if Robot Framework could not run, or the lock of the testbed is lost.
         """
 
         def once(staging: Path) -> BuildMeasurement:
-            self.product.install(built)
+            held = self.suites.held
+            held.verify()
+            try:
+                self.product.install(built, held.ssh() if self.product.profile.installs_by_ssh else ())
+            except BuildError:
+                held.verify()
+                raise
             if self.product.profile.measure is not None:
                 measured = self.product.measure(built, int(target.name))
                 self.numbers.require(self.product, measured)
                 return measured
-            return self.suites.measure(built.commit, built.device_options, staging)
+            measured = self.suites.measure(built.commit, built.device_options, staging)
+            # Otherwise tests that failed because the testbed was lost would count against the build.
+            held.verify()
+            return measured
 
         target = self.folder / place
         measured = measure_once(target, once)
@@ -295,20 +303,13 @@ def lock_testbed(
     :param owner: the job, shown to others that wait for the testbed.
     :raises TestbedError: if the testbed cannot be acquired.
     """
-    with lock.hold(
-        spec.lock,
-        capacity=spec.places,
-        wait_s=settings.wait_s,
-        owner=owner,
-        what="" if names else "this machine",
-        report=console.warn,
-    ) as place:
+    with robot.hold_testbed(spec, owner=owner, wait_s=settings.wait_s, is_measured=bool(names)) as held:
         suites = Suites(
             settings,
             settings.suites or selection.SUITES,
             spec.name,
             selection.tags_of(spec, settings),
-            robot.LockReference(spec.lock, place),
+            held,
             names,
         )
         yield BuildMeasurements(product, suites, folder, numbers)

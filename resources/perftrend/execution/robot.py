@@ -15,18 +15,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
+from perftrend import console
 from perftrend.archive import ingestion
 from perftrend.archive.ingestion import OUTPUT
 from perftrend.errors import TestbedError, UsageError
 from perftrend.files import try_lock
-from perftrend.measure.lock import HELD, HELD_INSTANCE, LockedPlace
+from perftrend.measure import lock
+from perftrend.measure.lock import LockedPlace
+from perftrend.measure.specification import Specification
+from perftrend.measure.testbed import Testbed
 from perftrend.measure.worker import dies_with_parent
 from perftrend.model import Run
 from perftrend.settings import FILE_VARIABLE, Settings
@@ -46,6 +50,37 @@ class LockReference:
 
     name: str
     place: LockedPlace
+    verify: Callable[[], None] = lambda: None
+    """Raises a TestbedError if another job may have used the testbed's machines since."""
+    ssh: Callable[[], Sequence[tuple[Sequence[str], str]]] = tuple
+    """Returns the options of ``ssh`` and the address of each machine with a device."""
+
+
+@contextlib.contextmanager
+def hold_testbed(
+    spec: Specification, *, owner: str, wait_s: float, is_measured: bool = True
+) -> Iterator[LockReference]:
+    """Acquire the locks of a testbed: on this machine, and on the generator's if that is another one.
+
+    :param owner: the job, shown to others that wait for the testbed.
+    :param wait_s: maximum time to wait for each of them.
+    :param is_measured: whether the testbed is involved, and not this machine only.
+    :raises TestbedError: if the testbed cannot be acquired.
+    """
+    what = "" if is_measured else "this machine"
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(
+            lock.hold(
+                spec.lock, capacity=spec.places, wait_s=wait_s, owner=owner, what=what, report=console.warn
+            )
+        )
+        if not is_measured:
+            yield LockReference(spec.lock, place)
+            return
+        elsewhere = f"{owner} on {platform.node()}"
+        testbed = Testbed(spec, instance=place.instance, owner=elsewhere, wait_s=wait_s, token=place.token)
+        token = stack.enter_context(testbed.locked())
+        yield LockReference(spec.lock, replace(place, token=token), testbed.verify_lock, testbed.ssh)
 
 
 def execute(
@@ -148,12 +183,13 @@ def _robot(
 
 
 def _run(
-    command: Sequence[str], console: Path, settings_file: Path, held: LockReference, timeout_s: float
+    command: Sequence[str], console_file: Path, settings_file: Path, held: LockReference, timeout_s: float
 ) -> bool:
     """Run Robot Framework; copy its output to the terminal and to the console file; False: timed out."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PERFTREND_")}
     environment |= {FILE_VARIABLE: str(settings_file), "PYTHONUNBUFFERED": "1"}
-    environment |= {HELD: held.name, HELD_INSTANCE: str(held.place.instance)}
+    environment |= {lock.HELD: held.name, lock.HELD_INSTANCE: str(held.place.instance)}
+    environment |= {lock.HELD_LOCK: held.place.token}
     if sys.stdout.isatty():
         environment[TERMINAL] = os.ttyname(sys.stdout.fileno())
     timed_out = threading.Event()
@@ -179,7 +215,7 @@ def _run(
     timer.start()
     try:
         assert process.stdout is not None  # noqa: S101 - opened as a pipe above
-        with process.stdout, console.open("w", encoding="utf-8") as log:
+        with process.stdout, console_file.open("w", encoding="utf-8") as log:
             for line in process.stdout:
                 log.write(line)
                 sys.stdout.write(line)
@@ -194,8 +230,8 @@ def _run(
         raise TestbedError(f"the suites did not end within {timeout_s:g} s, and were killed")
     if code < 0:
         raise TestbedError(f"the suites were killed by signal {-code}")
-    if not (console.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
-        lines = [line for line in console.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not (console_file.parent / OUTPUT).exists() or (code >= _ROBOT_BROKEN and not timed_out.is_set()):
+        lines = [line for line in console_file.read_text(encoding="utf-8").splitlines() if line.strip()]
         raise TestbedError(
             f"Robot Framework could not run the suites: {lines[-1] if lines else f'exit code {code}'}"
         )

@@ -87,6 +87,13 @@ def choose_scope(settings: Settings, profile: Profile, *, is_requested: bool = F
         command = line(shlex.join(profile.measure.command))
         return JobScope(settings, spec, frozenset(), testbed=named, command=command)
     settings, spec, notices = usable_testbed(settings.for_builds)
+    if profile.installs_by_ssh:
+        try:
+            Testbed(spec).ssh()
+        except errors.SettingsError as error:
+            raise errors.SettingsError(
+                f"profile {profile.name} installs on the device of testbed {spec.name} by ssh: {error}"
+            ) from None
     return JobScope(settings, spec, select_traces(settings, spec), tuple(notices), spec.name)
 
 

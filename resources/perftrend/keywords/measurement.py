@@ -75,6 +75,7 @@ class TestbedKeywords:
                     instance=place.instance,
                     owner=owner,
                     wait_s=settings.wait_s,
+                    token=place.token,
                 )
             )
             self._open = opening.pop_all()

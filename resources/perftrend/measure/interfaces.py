@@ -157,13 +157,33 @@ class Wiring(Protocol):
         """Return the port or socket of this machine that leads to one of a node."""
         return self.forward_generator(target) if node == "tg" else self.forward_device(target)
 
-    def lock(self, name: str, owner: str, wait_s: float) -> None:
+    def ssh(self, node: str) -> tuple[Sequence[str], str]:
+        """Return the options of ``ssh`` and ``scp`` for a node, and its address.
+
+        :raises SettingsError: if it is not reached by ssh, or if ``scp`` would misread the address.
+        """
+        raise SettingsError(
+            f"node {node} is not reached by ssh; choose a testbed with the wiring ssh, or another profile"
+        )
+
+    def lock(self, name: str, owner: str, wait_s: float, token: str = "") -> str:
         """Reserve the nodes for this job until the wiring is closed, if other machines can use them, too.
 
+        The wiring may be open or not.
+
         :param owner: name of this job, for messages of others.
-        :raises TestbedError: if another job still uses them after ``wait_s``.
+        :param token: what this has returned to the process of the job that has reserved them; the caller then
+            shares the lock. Empty: acquire it.
+        :returns: the token of the lock, which cannot be guessed; empty if no lock is needed.
+        :raises TestbedError: if another job still uses them after ``wait_s``, or if the job of the token has
+            lost the lock to another one.
         """
         del name, owner, wait_s  # wirings on this machine need no lock of their own
+        return token
+
+    def verify_lock(self) -> None:
+        """Raise a TestbedError if the lock that this wiring has acquired may have been lost since."""
+        return
 
 
 class TrafficGenerator(Protocol):

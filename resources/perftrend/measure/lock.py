@@ -19,6 +19,8 @@ HELD = "HELD_PERFTREND_TESTBED"
 """Environment variable: the lock that the parent process holds for itself and its children."""
 HELD_INSTANCE = "HELD_PERFTREND_INSTANCE"
 """Environment variable: the number of the testbed instance of that lock."""
+HELD_LOCK = "HELD_PERFTREND_LOCK"
+"""Environment variable: the token of the parent's lock on the generator's node; empty if it has none."""
 
 FOLDER = Path("/tmp")  # noqa: S108 - all users and jobs must use the same folder, whatever their TMPDIR
 _MODE = 0o666
@@ -36,6 +38,8 @@ class LockedPlace:
     """The file descriptor that holds the lock; -1 if a parent process holds it."""
     instance: int = 0
     """The number of the testbed instance, from 0."""
+    token: str = ""
+    """The token of the job's lock on the generator's node; empty if it has none."""
 
 
 @contextlib.contextmanager
@@ -56,11 +60,12 @@ def hold(
     :param what: what is locked, for messages; empty for the testbed.
     :param report: called once a minute with a message that names the current holder.
     :returns: the place. A child process that inherits its file descriptor also holds it, and learns that from
-        the variables :data:`HELD` and :data:`HELD_INSTANCE`.
+        the variables :data:`HELD`, :data:`HELD_INSTANCE` and :data:`HELD_LOCK`.
     :raises TestbedError: if no place becomes free within that time.
     """
     if os.environ.get(HELD) == name:
-        yield LockedPlace(-1, int(os.environ.get(HELD_INSTANCE, "0")))
+        instance, token = os.environ.get(HELD_INSTANCE, "0"), os.environ.get(HELD_LOCK, "")
+        yield LockedPlace(-1, int(instance), token)
         return
     end = time.monotonic() + wait_s
     what = what or f"testbed {name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import shlex
 import shutil
 import socket
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from typing_extensions import override
@@ -54,27 +56,44 @@ _SHARED = (
 _HEARTBEAT_S = 10.0
 _RETRY_S = 1.0
 _IN_USE = 75
+_IS_HELD = "held?"
 # The file is locked by a shell on the node as long as the job is connected, and touched at each heartbeat. If
 # the connection was cut and the node does not notice it, the file gets old: then the shell is ended.
+# The first line of the file is that of the last job that acquired the lock. Testbeds that this job opens hold
+# the lock together with it: they know its token, so the lock is shared once it is acquired. A job whose token
+# is not in the file any longer has lost the lock to another one.
 _LOCK = """
 umask 0
 folder=/tmp/perftrend-locks
 [ -d "$folder" ] || mkdir -m 777 "$folder"
 file=$folder/$1
 exec 9>>"$file" || exit 1
-if ! flock -n 9; then
-    read -r pid holder <"$file"
-    if [ "$(($(date +%s) - $(stat -c %Y "$file")))" -gt 60 ] && [ "/proc/$pid/fd/9" -ef "$file" ]; then
-        kill "$pid" && sleep 1
+refuse() {
+    read -r _ _ holder <"$file"
+    echo "${holder:-another job}"
+    exit 75
+}
+if [ "$4" = acquire ]; then
+    if ! flock -n 9; then
+        # Before the age: if another job takes the lock over meanwhile, the file is new.
+        holders=$(cut -d " " -f 1 "$file")
+        if [ "$(($(date +%s) - $(stat -c %Y "$file")))" -gt 60 ]; then
+            for pid in $holders; do
+                [ "/proc/$pid/fd/9" -ef "$file" ] && kill "$pid"
+            done
+            sleep 1
+        fi
+        flock -n 9 || refuse
     fi
-    flock -n 9 || {
-        echo "${holder:-another job}"
-        exit 75
-    }
+    printf '%s %s %s\n' "$$" "$3" "$2" >"$file"
 fi
-echo "$$ $2" >"$file"
+flock -s -n 9 && read -r _ token _ <"$file" && [ "$token" = "$3" ] || refuse
+[ "$4" = acquire ] || printf '%s %s %s\n' "$$" "$3" "$2" >>"$file"
 echo
-while read -r _; do touch "$file"; done
+while read -r line; do
+    touch "$file"
+    [ -z "$line" ] || echo
+done
 """
 
 
@@ -166,19 +185,37 @@ class SshWiring(Wiring):
         return self._connections[node].forward(target)
 
     @override
-    def lock(self, name: str, owner: str, wait_s: float) -> None:
+    def ssh(self, node: str) -> tuple[Sequence[str], str]:
+        return self._connections[node].ssh()
+
+    @override
+    def lock(self, name: str, owner: str, wait_s: float, token: str = "") -> str:
+        generator = self._connections["tg"]
+        generator.open()
+        acquired = token or secrets.token_hex(16)
+        command = _lock_command(name, owner, acquired, is_acquired=bool(token))
         deadline = time.monotonic() + wait_s
         while True:
             try:
-                self._lock = _NodeLock(self.at_generator(["sh", "-c", _LOCK, "sh", name, owner]))
+                self._lock = _NodeLock(generator.command(command))
             except _InUseError as error:
+                if token:
+                    raise errors.TestbedError(
+                        f"testbed {name}: this job has lost its lock on the generator's node, and {error} "
+                        "may have used the testbed; run the same command again"
+                    ) from None
                 if time.monotonic() >= deadline:
                     raise errors.TestbedError(
                         f"testbed {name} is in use by {error}; wait longer with --wait SECONDS"
                     ) from None
                 time.sleep(_RETRY_S)
             else:
-                return
+                return acquired
+
+    @override
+    def verify_lock(self) -> None:
+        if self._lock:
+            self._lock.verify()
 
 
 def _host_mac(link: Link, number: int) -> str:
@@ -188,6 +225,15 @@ def _host_mac(link: Link, number: int) -> str:
     """
     has_kernel_interface = link.generator.interface and not link.generator.pci
     return frames.host_mac(number).hex(":") if has_kernel_interface else ""
+
+
+def _lock_command(name: str, owner: str, token: str, *, is_acquired: bool) -> list[str]:
+    """Return the command that holds a lock on the node where it runs.
+
+    :param is_acquired: whether the lock is that of the job with this token, and not a new one.
+    """
+    how = "share" if is_acquired else "acquire"
+    return ["sh", "-c", _LOCK, "sh", name, " ".join(owner.split()), token, how]
 
 
 class _InUseError(Exception):
@@ -210,6 +256,7 @@ class _NodeLock:
         if (line := self._process.stdout.readline()) != "\n":
             self._raise(line.strip())
         self._is_closed = threading.Event()
+        self._writing = threading.Lock()
         self._heart = threading.Thread(target=self._beat, daemon=True)
         self._heart.start()
 
@@ -221,12 +268,29 @@ class _NodeLock:
         raise errors.TestbedError(f"the generator's node cannot be locked: {reason}")
 
     def _beat(self) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
         while not self._is_closed.wait(_HEARTBEAT_S):
             try:
-                self._process.stdin.write("\n")
+                self._write("\n")
             except OSError:
                 return  # The connection is lost, and what uses it will fail.
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - opened as a pipe above
+        with self._writing:
+            self._process.stdin.write(line)
+
+    def verify(self) -> None:
+        """Raise a TestbedError if the lock has been lost since it was acquired."""
+        assert self._process.stdout is not None  # noqa: S101 - opened as a pipe above
+        with contextlib.suppress(OSError):
+            self._write(f"{_IS_HELD}\n")
+            # ssh ends if its connection is lost, so that this does not wait for longer than 12 s.
+            if self._process.stdout.readline():
+                return
+        raise errors.TestbedError(
+            "the connection that holds the lock on the generator's node is lost, and other jobs may use "
+            "the testbed; run the same command again"
+        )
 
     def close(self) -> None:
         self._is_closed.set()
@@ -253,15 +317,20 @@ class _Connection:
         self._name = name
         self._root = _ROOT[root]
         user, port, jump = (options.get(option, "") for option in ("user", "port", "jump"))
-        self._target = ["--", f"{user}@{host}" if user else host]
+        self._address = f"{user}@{host}" if user else host
+        self._target = ["--", self._address]
         self._options = [
-            *(("-F", config) if config else ()), *_ALWAYS,
-            *(("-p", port) if port else ()), *(("-J", jump) if jump else ()),
+            # Commands of a profile run in other folders.
+            *(("-F", str(Path(config).absolute())) if config else ()), *_ALWAYS,
+            *(("-o", f"Port={port}") if port else ()), *(("-J", jump) if jump else ()),
         ]  # fmt: skip
         self._folder: str | None = None
         self._master: subprocess.Popen[str] | None = None
 
     def open(self) -> None:
+        """Open the connection, unless it is open."""
+        if self._folder is not None:
+            return
         # A socket's path must be short, and TMPDIR may be long.
         self._folder = tempfile.mkdtemp(prefix="perftrend-ssh-", dir="/tmp")
         command = ["ssh", "-M", "-N", "-S", self._socket, *self._options, *self._target]
@@ -300,6 +369,16 @@ class _Connection:
         """Raise a TestbedError if the connection is lost: ssh would make another one, unnoticed."""
         if self._master and self._master.poll() is not None:
             raise errors.TestbedError(LOST.format(host=self._target[-1]))
+
+    def ssh(self) -> tuple[Sequence[str], str]:
+        """Return the options of ``ssh`` and ``scp``, and the address."""
+        # scp takes what is before a colon for the address, and everything for a file after a slash.
+        if re.search(r"[\s:/]", self._address):
+            raise errors.SettingsError(
+                f"node {self._name}: scp would misread the address {self._address!r}; "
+                "give the machine a name in ~/.ssh/config"
+            )
+        return self._options, self._address
 
     def forward(self, target: Target) -> Target:
         self._check()

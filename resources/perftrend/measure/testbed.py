@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -39,6 +40,7 @@ class Testbed:
     :param instance: number of the instance that the job has locked, from 0.
     :param owner: name of this job, for messages of jobs on other machines.
     :param wait_s: maximum time to wait for a job on another machine.
+    :param token: that of this job's lock on the generator's node, see :meth:`locked`; empty if it has none.
     """
 
     # Otherwise pytest would collect a class of this name as tests.
@@ -53,10 +55,12 @@ class Testbed:
         instance: int = 0,
         owner: str = "a job",
         wait_s: float = 0.0,
+        token: str = "",
     ) -> None:
         self.spec = spec
         self._owner = owner
         self._wait_s = wait_s
+        self._token = token
         named = {node.cpu for node in spec.nodes.values() if isinstance(node.cpu, int)}
         generator_core, device_core = two_cores(named)
         nodes = {name: _node(spec, name, instance, device_core) for name in spec.devices}
@@ -105,7 +109,7 @@ class Testbed:
             raise errors.TestbedError(f"testbed {self.spec.name} cannot be used here: {reason}")
         self._wiring.open()
         try:
-            self._wiring.lock(self.spec.lock, self._owner, self._wait_s)
+            self._lock()
             self.generator.open()
         except BaseException:
             self._wiring.close()
@@ -122,6 +126,34 @@ class Testbed:
                 self.generator.close()
             finally:
                 self._wiring.close()
+
+    @contextmanager
+    def locked(self) -> Iterator[str]:
+        """Reserve the testbed for this job without opening it.
+
+        :returns: the token for testbeds that this job opens meanwhile, in any process; empty if the testbed
+            is on this machine.
+        :raises TestbedError: if a job on another machine uses the testbed, or the machine of the generator
+            cannot be reached.
+        """
+        try:
+            yield self._lock()
+        finally:
+            self._wiring.close()
+
+    def _lock(self) -> str:
+        return self._wiring.lock(self.spec.lock, self._owner, self._wait_s, self._token)
+
+    def verify_lock(self) -> None:
+        """Raise a TestbedError if another job may have used the testbed since it was locked."""
+        self._wiring.verify_lock()
+
+    def ssh(self) -> list[tuple[Sequence[str], str]]:
+        """Return the options of ``ssh`` and ``scp``, and the address, of the machine of each device.
+
+        :raises SettingsError: if one is not reached by ssh.
+        """
+        return [self._wiring.ssh(name) for name in self.spec.devices]
 
     def unusable(self) -> str:
         """Return why this machine or user cannot use this testbed; empty if they can."""

@@ -242,6 +242,7 @@ def _write_configuration(lab: Lab) -> None:
             f"Port {PORT}\nListenAddress {lab.hosts[node]}\nHostKey {folder}/key_{node}\n"
             f"AuthorizedKeysFile {folder}/key_client.pub\nUsePAM no\nStrictModes no\nPidFile none\n"
             "PermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxSessions 100\n"
+            "Subsystem sftp internal-sftp\n"
             # The nodes run the code that is tested.
             f"SetEnv PYTHONPATH={ROOT}/resources\n"
         )

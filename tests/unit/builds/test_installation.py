@@ -38,6 +38,23 @@ def test_install_commands_run_with_the_artifacts(opened: Open, commit: str, tmp_
     assert "12.5\n" == (tmp_path / "installed").read_text() == (tmp_path / "b").read_text()
 
 
+def test_build_is_installed_on_each_machine_with_a_device(opened: Open, commit: str) -> None:
+    show = ["printf", "<%s>", "{ssh_options...}", "{device}:x"]
+    builds = opened(install=[show], identify=["echo", "{commit}"])
+    hostile = "$(reboot) `reboot` ; * \\n"
+
+    builds.install(builds.build(commit), [(["-F", hostile], "perf@dut"), ([], "dut2")])
+
+    log = builds.log_of(commit, "install").read_text()
+    assert f"<-F><{hostile}><perf@dut:x>" in log
+    assert "<dut2:x>" in log
+    other = opened(identify=["echo", "{device}"])
+    with pytest.raises(TestbedError, match=r"but echo names no commit; another version runs on dut2, see"):
+        other.install(other.build(commit), [([], commit), ([], "dut2")])
+    with pytest.raises(SettingsError, match="installs by ssh, but no testbed is involved"):
+        other.install(other.build(commit))
+
+
 def test_failed_installation_is_the_commits_fault(opened: Open, commit: str) -> None:
     with pytest.raises(BuildError, match="install failed: sh -c 'exit 4' ended with 4; see ") as caught:
         install(opened, commit, install=[["sh", "-c", "exit 4"]])

@@ -11,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.builds import load, names
-from perftrend.builds.profile import MeasureTable, Profile, ProfileParameter, SandboxTable, Timeouts
+from perftrend.builds.commands import expand_command
+from perftrend.builds.profile import (
+    SSH_OPTIONS,
+    MeasureTable,
+    Profile,
+    ProfileParameter,
+    SandboxTable,
+    Timeouts,
+)
 from perftrend.errors import SettingsError
 from perftrend.model import Better
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "projects.rst"
 SHIPPED = ["command", "embedded-router", "ovs-flows", "vpp", "vpp-remote"]
-NEEDED = {"command": {"measure": "./bench"}, "vpp-remote": {"device": "perf@dut.lab.example"}}
+NEEDED = {"command": {"measure": "./bench"}}
 GOOD = """
 description: ours
 build: [[make, "-j{jobs}"]]
@@ -56,13 +64,31 @@ def test_shipped_profile_loads(name: str) -> None:
 
 
 def test_packages_are_installed_on_the_machine_of_the_device() -> None:
-    profile = load("vpp-remote", parameters={"device": "perf@dut", "ssh_options": "-F 'my config'"})
+    profile = load("vpp-remote")
+    values = {"device": "perf@dut", "artifacts": "/builds/1"}
+    spliced = {SSH_OPTIONS: ["-F", "my config"]}
 
-    remove, copy, install = profile.install
-    assert ("ssh", "-F", "my config", "perf@dut", "rm", "-rf", "perftrend-packages") == tuple(remove)
-    assert ("{artifacts}/build-root", "perf@dut:perftrend-packages") == tuple(copy[-2:])
-    assert ("ssh", "-F", "my config", "perf@dut", "sudo") == tuple(install[:5])
-    assert ("perf@dut", "dpkg-query", "--show", "vpp") == tuple(profile.identify[-4:])
+    remove, copy, install = (expand_command(each, values, spliced) for each in profile.install)
+    assert profile.identify is not None
+    identify = expand_command(profile.identify, values, spliced)
+
+    assert profile.installs_by_ssh
+    assert ["ssh", "-F", "my config", "perf@dut", "rm", "-rf", "perftrend-packages"] == remove
+    assert ["-F", "my config", "/builds/1/build-root", "perf@dut:perftrend-packages"] == copy[-4:]
+    assert ["ssh", "-F", "my config", "perf@dut", "sudo"] == install[:5]
+    assert ["perf@dut", "dpkg-query", "--show", "vpp"] == identify[-4:]
+    assert not load("vpp").installs_by_ssh
+
+
+@pytest.mark.parametrize("word", ["{device}", "{ssh_options...}"])
+def test_machine_of_the_device_is_for_profiles_that_install_on_it(tmp_path: Path, word: str) -> None:
+    installs = f"{GOOD}install: [[ssh, '{word}', ls]]\n"
+    assert load("own", written(tmp_path, installs, "own")).installs_by_ssh
+    for more in (f"measure: {{command: [ssh, '{word}']}}\n", "install: [[ssh, '{ssh_options}']]\n"):
+        with pytest.raises(SettingsError, match=r"not a placeholder here|a brace outside"):
+            load("own", written(tmp_path, GOOD + more, "own"))
+    with pytest.raises(SettingsError, match=r"needs the suites; a command under measure uses no testbed"):
+        load("own", written(tmp_path, f"{installs}measure: {{command: [./bench]}}\n", "own"))
 
 
 def test_profile_of_the_team_goes_before_a_shipped_one(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -13,8 +14,11 @@ import pytest
 from perftrend.builds import BuiltCommit
 from perftrend.builds.measurement import CommandFailure
 from perftrend.errors import ArchiveError, NoNumbersError, TestbedError
-from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, without_doubtful
+from perftrend.execution.build_measurement import BuildMeasurements, NumbersCheck, Suites, without_doubtful
+from perftrend.execution.robot import LockReference
+from perftrend.measure.lock import LockedPlace
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples
+from perftrend.settings import Settings
 
 NOW = datetime(2026, 3, 2, 18, tzinfo=UTC)
 ONE, OTHER = "1" * 40, "2" * 40
@@ -29,10 +33,13 @@ class Product:
     installed: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
-    profile: Any = field(default_factory=lambda: type("Profile", (), {"measure": "by a command"}))
+    profile: Any = field(
+        default_factory=lambda: type("Profile", (), {"measure": "a command", "installs_by_ssh": False})
+    )
     failure: CommandFailure | None = None
 
-    def install(self, built: BuiltCommit) -> None:
+    def install(self, built: BuiltCommit, devices: Sequence[object]) -> None:
+        assert not devices
         self.installed.append(built.commit)
 
     def measure(self, built: BuiltCommit, number: int) -> BuildMeasurement:
@@ -51,7 +58,8 @@ def measuring(
 ) -> tuple[BuildMeasurements, Product]:
     product = Product(list(gives))
     numbers = NumbersCheck(ONE, lambda commit: built(OTHER if commit == ONE else ONE))
-    return BuildMeasurements(product, None, folder, numbers), product  # type: ignore[arg-type]
+    suites = Suites(Settings(), folder, "", [], LockReference("", LockedPlace(-1)), {})
+    return BuildMeasurements(product, suites, folder, numbers), product  # type: ignore[arg-type]
 
 
 def built(commit: str) -> BuiltCommit:

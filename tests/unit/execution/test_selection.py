@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.errors import UsageError
+from perftrend import builds
+from perftrend.errors import SettingsError, UsageError
+from perftrend.execution.scope import choose_scope
 from perftrend.execution.selection import select, tags_of
 from perftrend.measure.specification import load
 from perftrend.model import TraceKey
@@ -152,3 +154,11 @@ def test_test_that_measures_nothing_is_not_expected(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="no test matches the tags '64B'"):
         selected("64B", suites=tmp_path)
+
+
+def test_profile_that_installs_by_ssh_needs_a_testbed_on_other_machines() -> None:
+    """Otherwise a build would be installed on another machine than is measured, or nowhere."""
+    with pytest.raises(
+        SettingsError, match=r"^profile vpp-remote installs .* testbed 1n-loopback by ssh: node"
+    ):
+        choose_scope(Settings(testbed="1n-loopback"), builds.load("vpp-remote"))

@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftrend.builds import Builds, BuiltCommit
+from perftrend.builds.profile import load
+from perftrend.clients.git import Repository
 from perftrend.errors import ArchiveError, TestbedError
-from perftrend.execution.build_measurement import RECORD, Suites, classify_results, measure_once, names_of
+from perftrend.execution.build_measurement import (
+    RECORD,
+    BuildMeasurements,
+    NumbersCheck,
+    Suites,
+    classify_results,
+    measure_once,
+    names_of,
+)
 from perftrend.execution.robot import LockReference
 from perftrend.measure.lock import LockedPlace
 from perftrend.model import Better, BuildMeasurement, MetricSamples, Result, Status, TraceKey
@@ -160,6 +171,30 @@ def test_folder_that_does_not_tell_what_was_found_is_refused(text: str, tmp_path
 
     with pytest.raises(ArchiveError, match=r"remove .* to measure it again"):
         measure_once(target, lambda _: MEASURED)
+
+
+def test_measurement_is_discarded_if_the_lock_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests fail if the testbed is lost, and the build is not the reason."""
+    checks = iter(["held", "lost"])
+
+    def verify() -> None:
+        if next(checks) == "lost":
+            raise TestbedError("the lock is lost")
+
+    monkeypatch.setattr(Suites, "measure", lambda *_: MEASURED)
+    held = LockReference("lock", LockedPlace(0), verify)
+    suites = Suites(Settings(), tmp_path, "simulated", [], held, {})
+    built = BuiltCommit(MEASURED.commit, tmp_path, {}, took_s=0.0, was_cached=False)
+    profile = load("embedded-router")
+    product = Builds(profile, Repository.local(tmp_path, timeout_s=1), tmp_path / "builds")
+    testbed = BuildMeasurements(product, suites, tmp_path / "measured", NumbersCheck("", lambda _: built))
+
+    with pytest.raises(TestbedError, match="the lock is lost"):
+        testbed.measure(built, "parent/1")
+
+    assert [] == list((tmp_path / "measured" / "parent").iterdir())
 
 
 def test_options_of_a_person_outweigh_those_of_the_build(

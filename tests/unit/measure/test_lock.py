@@ -141,6 +141,9 @@ def test_child_of_the_holder_goes_through(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv(lock.HELD_INSTANCE, "3")
         with hold("box") as place:
             assert LockedPlace(-1, 3) == place
+        monkeypatch.setenv(lock.HELD_LOCK, "1a2b")
+        with hold("box") as place:
+            assert LockedPlace(-1, 3, "1a2b") == place
 
 
 def test_child_of_the_holder_of_another_lock_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,12 @@ class Wiring:
     def __init__(self, nodes: dict[str, Node], links: list[Link], **options: str) -> None:
         del nodes, links, options
 
-    def lock(self, name: str, owner: str, wait_s: float) -> None:
-        STORY.append(f"lock {name} {owner} {wait_s:g}")
+    def lock(self, name: str, owner: str, wait_s: float, token: str = "") -> str:
+        STORY.append(" ".join(["lock", name, owner, f"{wait_s:g}", *([token] if token else [])]))
+        return token or "token"
+
+    def verify_lock(self) -> None:
+        STORY.append("wiring verified")
 
     def unusable(self) -> str:
         return Wiring.reason
@@ -240,6 +244,15 @@ def test_generator_that_fails_leaves_no_wiring(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(errors.TestbedError, match="no port"), Testbed(spec()):
         pass
     assert ["wiring open", "lock  a job 0", "generator open", "wiring close"] == STORY
+
+
+def test_job_reserves_a_testbed_and_opens_it_within() -> None:
+    testbed = Testbed(spec(), owner="nightly", wait_s=5)
+    with testbed.locked() as token, Testbed(spec(), token=token):
+        testbed.verify_lock()
+
+    assert ["lock  nightly 5", "wiring open", "lock  a job 0 token", "generator open"] == STORY[:4]
+    assert ["wiring verified", "device stop", "generator close", "wiring close", "wiring close"] == STORY[4:]
 
 
 def test_device_that_does_not_stop_keeps_nothing_else_open(monkeypatch: pytest.MonkeyPatch) -> None:
