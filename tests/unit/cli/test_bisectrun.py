@@ -109,7 +109,7 @@ def test_commit_that_does_not_build_is_skipped_with_the_reason(place: Place) -> 
 def test_commit_that_cannot_be_installed_is_skipped(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.range(100, 100, 80)
 
-    def install(_: Builds, built: Any) -> None:
+    def install(_: Builds, built: Any, *_devices: Any) -> None:
         if built.commit == place.hashes[1]:
             raise BuildError("it crashed at start")
 
