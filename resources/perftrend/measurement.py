@@ -33,12 +33,12 @@ LATENCY_LOADS: Mapping[str, float] = MappingProxyType(
 """The loads at which a search for NDR and PDR measures latency, as fractions of PDR, by metric."""
 
 
-def per_packet(cycles: float, packets: float) -> dict[str, float]:
+def cycles_per_packet(cycles: float, packets: float) -> dict[str, float]:
     """Return the cycles per packet of a device that counts them together; empty if it had no packets."""
     return {TOTAL: cycles / packets} if packets > 0 else {}
 
 
-def plausible(reported: Mapping[str, float]) -> dict[str, float]:
+def plausible_cycles(reported: Mapping[str, float]) -> dict[str, float]:
     """Return the parts that may become traces: at most 200, with usual names and positive numbers.
 
     What devices print is not trusted: a trace is in the store forever.
@@ -51,12 +51,12 @@ def plausible(reported: Mapping[str, float]) -> dict[str, float]:
     return dict(islice(parts, _MOST_PARTS))
 
 
-def metric_of(part: str) -> str:
+def cycle_metric(part: str) -> str:
     """Return the metric of the trace of a part."""
     return f"{_PREFIX}{part}"
 
 
-def is_metric(name: str) -> bool:
+def is_cycle_metric(name: str) -> bool:
     """Whether a metric is the cycles per packet of a part."""
     return name.startswith(_PREFIX)
 

@@ -251,7 +251,7 @@ def _latencies(of_metrics: Mapping[str, LoadLatency]) -> Iterator[str]:
 
 
 def _cycles(of_parts: Mapping[str, float]) -> Iterator[str]:
-    if parts := measurement.plausible(of_parts):
+    if parts := measurement.plausible_cycles(of_parts):
         yield f"Cycles per packet: {', '.join(f'{name} {value:.4g}' for name, value in parts.items())}"
 
 

@@ -73,7 +73,7 @@ class TraceKey:
 
         Which nodes a device has, and therefore whose cycles it counts, is only known after each run.
         """
-        return any(name == "metric" and measurement.is_metric(value) for name, value in self.parameters)
+        return any(name == "metric" and measurement.is_cycle_metric(value) for name, value in self.parameters)
 
     @property
     def json(self) -> str:

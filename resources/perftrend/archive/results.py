@@ -21,7 +21,7 @@ from perftrend.archive import csit_messages
 from perftrend.archive.csit_messages import MetricValue, ParsedMessage
 from perftrend.archive.result_records import RecordedTest
 from perftrend.errors import ArchiveError
-from perftrend.measurement import LATENCY_LOADS, Measurement, metric_of, plausible
+from perftrend.measurement import LATENCY_LOADS, Measurement, cycle_metric, plausible_cycles
 from perftrend.model import NOT_SUPPORTED, Better, Result, Status, TraceKey
 
 UNKNOWN = "unknown"
@@ -196,8 +196,8 @@ def _of_cycles(measurement: Measurement) -> dict[str, MetricValue]:
     if measurement.invalid:
         return {}
     return {
-        metric_of(part): MetricValue((value,), "", "cycles", Better.LOWER)
-        for part, value in plausible(measurement.cycles_per_packet).items()
+        cycle_metric(part): MetricValue((value,), "", "cycles", Better.LOWER)
+        for part, value in plausible_cycles(measurement.cycles_per_packet).items()
     }
 
 

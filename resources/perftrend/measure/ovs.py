@@ -276,7 +276,7 @@ class OvsDevice(Device):
             )
             for name in ("processing cycles", "packets received")
         )
-        return measurement.per_packet(spent, packets)
+        return measurement.cycles_per_packet(spent, packets)
 
     def _socket(self, bridge: str) -> str:
         return f"unix:{self._folder}/{bridge}.mgmt"

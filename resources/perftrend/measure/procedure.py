@@ -435,7 +435,7 @@ class Procedure:
         if "device" not in collected[since]:
             return {}  # The trial ended before the reading.
         readings = collected[since]["device"], collected["after"]["device"]
-        return measurement.plausible(self._testbed.device.cycles_per_packet(*readings))
+        return measurement.plausible_cycles(self._testbed.device.cycles_per_packet(*readings))
 
     def _measurement(self, kind: str, *, invalid: str) -> Measurement:
         """Write the counters to their file and return a measurement with the common fields."""

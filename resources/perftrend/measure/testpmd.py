@@ -222,7 +222,7 @@ class TestpmdDevice(Device):
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
         """Return the cycles of the bursts with packets; 0 with lookups before DPDK 23.03."""
         spent, packets = (after.get(name, 0) - before.get(name, 0) for name in _CYCLE_COUNTERS)
-        return measurement.per_packet(spent, packets)
+        return measurement.cycles_per_packet(spent, packets)
 
 
 def arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str, str]) -> list[str]:
