@@ -80,7 +80,7 @@ STAGES = {
             # Some tests wait for a process or a server that is slow on purpose; others use the cores then.
             # Plugins that only integration tests need look at each test, which takes a second for a thousand.
             f"pytest --durations 20 --numprocesses {CORES + CORES // 2} --dist loadscope -p no:schemathesis "
-            "-p no:anyio tests/unit",
+            "-p no:anyio -m 'not measure' tests/unit",
         ),
         Stage(
             "servers",
@@ -98,7 +98,7 @@ STAGES = {
         Stage(
             "measure",
             "end-to-end tests on real packets and programs, with the measured values",
-            "pytest -m measure tests/integration",
+            "pytest -m measure tests",
         ),
     )
 }
