@@ -87,12 +87,8 @@ def _common_features(
         if len(codes) == 1:
             yield Feature(name, column.values[codes[0]]), there == codes[0]
         elif name == _NAMED_BY_WORDS:
-            words = set.intersection(*(_words(column.values[code]) for code in codes.tolist()))
-            for word in words:
+            words_of = [set(value.split(_SEPARATOR)) for value in column.values]
+            for word in set.intersection(*(words_of[code] for code in codes.tolist())):
                 # The last place is for traces without the parameter.
-                fits = np.array([*(word in _words(value) for value in column.values), False])
+                fits = np.array([*(word in words for words in words_of), False])
                 yield Feature(name, word, is_word=True), fits[there]
-
-
-def _words(value: str) -> set[str]:
-    return set(value.split(_SEPARATOR))
