@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from perftrend.builds import find_mirror
 from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import AppContext, Context
+from perftrend.dashboard.formats import monday_of
 from perftrend.dashboard.pages import page
 from perftrend.errors import PerftrendError
 from perftrend.execution.job_request import JobResult
@@ -130,9 +131,8 @@ def calibration(
     weeks: Annotated[int, Query(ge=1, le=520, description="number of weeks")] = 26,
 ) -> Response:
     """Return how many reported changes persisted, and what it took to find them."""
-    today = datetime.now(UTC).date()
-    monday = today - timedelta(days=today.weekday()) - (weeks - 1) * _WEEK
-    since = datetime.combine(monday, time(), UTC)
+    monday = monday_of(datetime.now(UTC).date())
+    since = datetime.combine(monday - (weeks - 1) * _WEEK, time(), UTC)
     times = site.store.alerts.calibration.times(since)
     judged = judge(site.store.alerts.calibration.reported(since), times)
     model = CalibrationPage(
@@ -194,8 +194,7 @@ def _levels(judged: Sequence[JudgedChanges]) -> list[LevelCalibration]:
 def _weeks(judged: Iterable[JudgedChanges]) -> list[WeekCalibration]:
     by_week: Mapping[date, list[JudgedChanges]] = defaultdict(list)
     for each in judged:
-        day = each.changes.found.date()
-        by_week[day - timedelta(days=day.weekday())].append(each)
+        by_week[monday_of(each.changes.found.date())].append(each)
     return [
         WeekCalibration(
             monday=monday,

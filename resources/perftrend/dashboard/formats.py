@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from markupsafe import Markup, escape
 
@@ -42,6 +42,11 @@ def moment(at: datetime | None) -> str | Markup:
     return Markup('<time datetime="{}">{} UTC</time>').format(
         f"{utc:%Y-%m-%dT%H:%M:%SZ}", f"{utc:%Y-%m-%d %H:%M}"
     )
+
+
+def monday_of(day: date) -> date:
+    """Return the Monday on which the week of a day begins."""
+    return day - timedelta(days=day.weekday())
 
 
 def duration(seconds: float | None) -> str:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Viewer
 from perftrend.dashboard.context import Context
+from perftrend.dashboard.formats import monday_of
 from perftrend.dashboard.pages import page
 from perftrend.settings import Settings
 from perftrend.store.requests import Request as JobRequest
@@ -179,8 +180,7 @@ def _person(account: str, author: str) -> str:
 
 
 def _mondays(now: datetime, count: int) -> list[date]:
-    monday = now.date() - timedelta(days=now.weekday())
-    return [monday - number * _WEEK for number in range(count)]
+    return [monday_of(now.date()) - number * _WEEK for number in range(count)]
 
 
 def _people(requests: Requests, mondays: Sequence[date]) -> list[PersonHours]:
