@@ -1,7 +1,7 @@
 """The page of ``/calibration``: whether what was reported held, from the team's own data.
 
 A change can be judged when its testbed has made :data:`JUDGED_AFTER` further runs. It persisted if the
-evaluation after them still found it, and if nobody has triaged its item as *ignored*. A change that is too
+evaluation after them still found it, and if its item is not triaged as *ignored*. A change that is too
 new is in none of the shares.
 
 Source: Wilson, Probable inference, the law of succession, and statistical inference, 1927, for the intervals
@@ -248,7 +248,7 @@ def _culprits(site: AppContext, since: datetime) -> CulpritCalibration:
 
 
 def _find_reverted(site: AppContext, commits: Iterable[str]) -> frozenset[str] | None:
-    """Return those of some commits that a later one reverts; None if there is no repository to look at."""
+    """Return those of some commits that a later one reverts; None if the repository is not known here."""
     try:
         repository = find_mirror(site.settings.project, timeout_s=_READ_S)
         return None if repository is None else repository.reverted() & frozenset(commits)

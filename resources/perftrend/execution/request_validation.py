@@ -99,8 +99,8 @@ COMMAND_PLAN = RequestPlan((), "the product's own command, duration unknown unti
 def plan_command(earlier_s: Sequence[float]) -> RequestPlan:
     """Return the plan of a job whose tests are a command of the product's profile.
 
-    :param earlier_s: durations of earlier jobs of the same kind, building included: nothing else tells how
-        long a command takes.
+    :param earlier_s: durations of earlier jobs of the same kind, building included: nothing else shows
+        how long a command takes.
     """
     if not earlier_s:
         return COMMAND_PLAN

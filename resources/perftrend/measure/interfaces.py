@@ -124,7 +124,7 @@ class Wiring(Protocol):
     def lacks(self, frame_bytes: int) -> str:  # noqa: ARG002 - for the wirings
         """Return why the connections cannot carry frames of this length; empty if they can.
 
-        The test is then skipped, and has no result. It is asked about frames of more than 1,518 bytes only.
+        The test is then skipped, and has no result. It is called for frames of more than 1,518 bytes only.
         """
         return ""
 
