@@ -28,7 +28,7 @@ from perftrend.measure.interfaces import Node
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.trial_validity import CoreWatch, schedstat, two_cores
 from perftrend.measure.wiring import VethPairs, run
-from perftrend.measure.xdp.drivers import XdpGenerator
+from perftrend.measure.xdp.generator import XdpGenerator
 
 RATES_PPS = (10_000, 100_000, 500_000, 1_000_000)
 FRAMES = ("64B", "1518B", "IMIX")

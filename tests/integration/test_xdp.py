@@ -25,7 +25,7 @@ from perftrend.measure.interfaces import Node
 from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs, run
-from perftrend.measure.xdp.drivers import XdpGenerator
+from perftrend.measure.xdp.generator import XdpGenerator
 
 pytestmark = pytest.mark.packets
 
@@ -345,7 +345,7 @@ JOB = """
 from perftrend.measure.interfaces import Node
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import VethPairs
-from perftrend.measure.xdp.drivers import XdpGenerator
+from perftrend.measure.xdp.generator import XdpGenerator
 
 wiring = VethPairs()
 wiring.open()

@@ -29,9 +29,9 @@ from perftrend.errors import TestbedError, UsageError
 from perftrend.files import try_lock
 from perftrend.measure import lock
 from perftrend.measure.lock import LockedPlace
+from perftrend.measure.program import dies_with_parent
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
-from perftrend.measure.worker import dies_with_parent
 from perftrend.model import Run
 from perftrend.settings import FILE_VARIABLE, Settings
 

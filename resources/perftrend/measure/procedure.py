@@ -36,8 +36,7 @@ from perftrend.measure.search import (
 from perftrend.measure.search.trials import first_doubt, lost, passes
 from perftrend.measure.specification import HoldPlan, MrrPlan, ReconfPlan, SearchPlan, SoakPlan
 from perftrend.measure.testbed import Testbed
-from perftrend.measure.trial_hook import TrialHook
-from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART
+from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrialHook
 from perftrend.measurement import (
     LATENCY_LOADS,
     CriticalLoad,

@@ -28,10 +28,9 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Target, Wiring
-from perftrend.measure.remote_command import LOST
+from perftrend.measure.program import LOST, dies_with_parent
 from perftrend.measure.traffic import mtu
 from perftrend.measure.wiring import run
-from perftrend.measure.worker import dies_with_parent
 
 _OPTIONS = ("host", "user", "port", "jump", "root")
 """The options of a node that say how to reach it; drivers have others."""

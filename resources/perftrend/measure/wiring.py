@@ -19,7 +19,7 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Port, Wiring
-from perftrend.measure.remote_command import describe, lost_connection
+from perftrend.measure.program import describe, lost_connection
 from perftrend.measure.traffic import LINK_COUNTS, USUAL_LONGEST, mtu
 
 COMMAND_S = 20.0

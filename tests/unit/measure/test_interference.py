@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.measure import trial_validity
-from perftrend.measure.trial_hook import TrialHook
-from perftrend.measure.trial_validity import CoreWatch, two_cores
+from perftrend.measure.trial_validity import CoreWatch, TrialHook, two_cores
 
 BUSY = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
 

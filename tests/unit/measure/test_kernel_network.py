@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perftrend.measure import kernel_network
+from perftrend.measure import kernel
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link
 from perftrend.measure.wiring import VethPairs
@@ -17,7 +17,7 @@ def lines(**options: str) -> list[str]:
 
 
 def commands(links: Sequence[Link], **options: str) -> list[str]:
-    return [" ".join(command) for command in kernel_network.commands(options, links)]
+    return [" ".join(command) for command in kernel.commands(options, links)]
 
 
 def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
@@ -28,7 +28,7 @@ def test_routes_lead_to_the_interfaces_of_the_vlan() -> None:
     assert [
         "route add 2001:db8:a:: via 2001:2::1 dev vlan0 onlink",
         "route add 2001:db8:14:: via 2001:2::2 dev vlan1 onlink",
-    ] == kernel_network.routes(range(2), options, LINKS).splitlines()
+    ] == kernel.routes(range(2), options, LINKS).splitlines()
 
 
 def test_each_link_may_have_a_vlan() -> None:
@@ -70,7 +70,7 @@ def test_single_port_sends_back_by_routes_to_both_networks_or_as_a_hairpin() -> 
         line for line in commands(links) if "ip route" in line
     ]
     assert [f"route add 10.{network}.0.0 {way}" for network in (10, 20)] == (
-        kernel_network.routes(range(2), {}, links).splitlines()
+        kernel.routes(range(2), {}, links).splitlines()
     )
     assert "bridge link set dev d0 hairpin on" in commands(links, forwarding="l2xc")
     assert not [line for line in lines(forwarding="l2xc") if "hairpin" in line]
@@ -84,7 +84,7 @@ def test_only_a_cross_connect_learns_no_addresses() -> None:
 def test_rules_compare_the_packets_of_the_test_and_drop_none() -> None:
     """The hosts of the traffic have other networks."""
     for forwarding, match in (("ip4", "ip saddr 192.168.0."), ("ip6", "ip6 saddr fd00::")):
-        found = kernel_network.rules({"forwarding": forwarding, "acl_rules": "3", "base_rules": "2"})
+        found = kernel.rules({"forwarding": forwarding, "acl_rules": "3", "base_rules": "2"})
         rules = [line.strip() for line in found.splitlines() if "dport" in line]
 
         assert 5 == len(set(rules))
@@ -94,12 +94,10 @@ def test_rules_compare_the_packets_of_the_test_and_drop_none() -> None:
 def test_all_interfaces_that_are_created_are_removed() -> None:
     created = {
         command[command.index("type") - 1]
-        for command in kernel_network.commands({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}, LINKS)
+        for command in kernel.commands({"forwarding": "l2", "tunnel": "vxlan", "vlan": "7"}, LINKS)
         if command[:3] == ["ip", "link", "add"]
     }
-    removed = {
-        command[3] for command in kernel_network.cleanup(LINKS) if command[:3] == ["ip", "link", "delete"]
-    }
+    removed = {command[3] for command in kernel.cleanup(LINKS) if command[:3] == ["ip", "link", "delete"]}
 
     assert {"vlan0", "vlan1", "tunnel0", "tunnel1", "br0"} == created == removed
 

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
-from perftrend.measure.program import Program
-from perftrend.measure.remote_command import describe, lost_connection
+from perftrend.measure.program import Program, WorkerProcess, describe, lost_connection
 from perftrend.measure.wiring import run
-from perftrend.measure.worker import WorkerProcess
 
 BY_SSH = ["ssh", "-S", "socket", "-o", "BatchMode=yes", "--", "perf@dut", "ip -- link"]
 LOST = "the connection to perf@dut is lost"

@@ -14,8 +14,7 @@ import pytest
 from perftrend.errors import TestbedError
 from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
-from perftrend.measure.trial_hook import TrialHook
-from perftrend.measure.trial_validity import TrustedTrials
+from perftrend.measure.trial_validity import TrialHook, TrustedTrials
 from perftrend.measurement import Trial
 
 CORES = sorted(os.sched_getaffinity(0))

@@ -13,8 +13,7 @@ from perftrend.errors import TestbedError
 from perftrend.measure import trial_validity
 from perftrend.measure.interfaces import TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
-from perftrend.measure.trial_hook import TrialHook
-from perftrend.measure.trial_validity import EXACT, OVERLOAD, TrustedTrials, off_rate
+from perftrend.measure.trial_validity import EXACT, OVERLOAD, TrialHook, TrustedTrials, off_rate
 from perftrend.measurement import GeneratorHealth, Trial
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.errors import TestbedError
-from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
+from perftrend.measure.program import WorkerProcess, dies_with_parent, python_module
 
 READY = "import json, os, sys, time, signal\nprint(json.dumps({'ready': os.getpid()}), flush=True)\n"
 ECHO = READY + "for line in sys.stdin: print(line.upper() if 'loud' in line else line, end='', flush=True)"
@@ -121,7 +121,7 @@ def forbidden(_: int) -> int:
 def test_closing_kills_a_worker_that_does_not_listen(
     monkeypatch: pytest.MonkeyPatch, has_pidfd: bool
 ) -> None:
-    monkeypatch.setattr("perftrend.measure.worker._STOP_S", 0.1)
+    monkeypatch.setattr("perftrend.measure.program._STOP_S", 0.1)
     if not has_pidfd:
         monkeypatch.setattr(os, "pidfd_open", forbidden)
     script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)"

@@ -26,10 +26,9 @@ from perftrend.measure.interfaces import (
     Wiring,
     check_options,
 )
-from perftrend.measure.program import replace_earlier
+from perftrend.measure.program import WorkerProcess, dies_with_parent, python_module, replace_earlier
 from perftrend.measure.traffic import FORWARDINGS, LONGEST, TrafficProfile
 from perftrend.measure.wiring import run
-from perftrend.measure.worker import WorkerProcess, dies_with_parent, python_module
 from perftrend.measurement import GeneratorHealth, Trial
 from perftrend.sandbox import confine_device
 

@@ -1,4 +1,6 @@
-"""The process of the XDP traffic generator, with the protocol of the embedded one.
+"""Driver of the XDP traffic generator.
+
+The process of the XDP traffic generator, with the protocol of the embedded one.
 
 A trial is one system call: the kernel runs the program with one frame after the other, and the program sends
 those that are due. Meanwhile a second thread of this process watches the counts in the memory that it shares
@@ -7,19 +9,21 @@ with the program, and ends the call by a signal when all frames are sent or too 
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from perftrend import errors
+from perftrend import console, errors
+from perftrend.measure.embedded.drivers import EmbeddedGenerator, embedded_version
 from perftrend.measure.embedded.frames import FlowFields, build, frame_direction
 from perftrend.measure.embedded.generator import (
     CATCH_UP_S,
@@ -32,7 +36,9 @@ from perftrend.measure.embedded.generator import (
     serve,
 )
 from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
-from perftrend.measure.traffic import CHECKSUM_BYTES, FrameProfile, TrafficProfile
+from perftrend.measure.interfaces import Node, Wiring
+from perftrend.measure.traffic import CHECKSUM_BYTES, USUAL_LONGEST, FrameProfile, TrafficProfile
+from perftrend.measure.wiring import VethPairs, run
 from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
 
 _MOST_PORTS = 4
@@ -98,6 +104,59 @@ _ALL_SENT = 2**63
 _LOOK_AGAIN_S = 0.001
 _DELIVERED_S = 1.0
 """Time in which a port hands over the frames in its queue, however busy the device is."""
+
+
+class XdpGenerator(EmbeddedGenerator):
+    """The traffic generator of :mod:`perftrend.measure.xdp.generator`.
+
+    It needs veth pairs, root and a kernel with XDP live frames (Linux 5.18). Without them, it is the embedded
+    generator, and :attr:`fallback` has the reason. It has no options.
+    """
+
+    def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
+        if options:
+            raise errors.SettingsError(
+                f"the generator xdp has no options, but the testbed sets {next(iter(options))!r}"
+            )
+        super().__init__(wiring, node, {})
+        self.fallback = ""
+        """Why frames are sent through sockets instead; empty if they are not."""
+
+    @override
+    def open(self) -> None:
+        try:
+            self._enable_napi()
+            interfaces = [link.generator.interface for link in self._wiring.links]
+            self._start("perftrend.measure.xdp.generator", interfaces)
+            self.fallback = ""
+            self.version = f"{embedded_version()} xdp"
+        except errors.TestbedError as error:
+            self.fallback = str(error)
+            self.version = embedded_version()
+            console.warn(
+                f"the generator xdp cannot be used here ({self.fallback}); sending through sockets instead"
+            )
+            super().open()
+
+    @override
+    def lacks(self, traffic: TrafficProfile) -> str:
+        if self.fallback:
+            return super().lacks(traffic)
+        # The kernel sends what fits into a page, and the device's port accepts no more with its usual MTU.
+        if (longest := max(traffic.frame.sizes)) > USUAL_LONGEST:
+            return f"frames of {longest} bytes (the generator xdp sends up to {USUAL_LONGEST})"
+        # The program makes the flows, so that their number is of no importance.
+        return super().lacks(replace(traffic, flow_count=1))
+
+    def _enable_napi(self) -> None:
+        """Make the device's ports accept XDP frames. :raises TestbedError: if they cannot."""
+        if not isinstance(self._wiring, VethPairs):
+            raise errors.TestbedError("it needs the wiring veth")
+        if not shutil.which("ethtool"):
+            raise errors.TestbedError("the program ethtool is missing (Debian: apt-get install ethtool)")
+        for link in self._wiring.links:
+            command = ["ethtool", "-K", link.device.interface, "gro", "on"]
+            run(self._wiring.at_node(link.device_node, command))
 
 
 class XdpSender(Sender):

@@ -13,8 +13,8 @@ from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.interfaces import Node
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import Loopback, VethPairs
-from perftrend.measure.xdp import drivers
-from perftrend.measure.xdp.drivers import XdpGenerator
+from perftrend.measure.xdp import generator
+from perftrend.measure.xdp.generator import XdpGenerator
 
 REFUSAL = "traffic generator has ended: the kernel refuses the BPF program (Operation not permitted)"
 
@@ -51,7 +51,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(embedded_drivers, "WorkerProcess", Worker)
     monkeypatch.setattr(Worker, "commands", [])
     monkeypatch.setattr(Worker, "is_refused", False)
-    monkeypatch.setattr(drivers, "run", found.append)
+    monkeypatch.setattr(generator, "run", found.append)
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/sbin/{program}")
     return found
 
