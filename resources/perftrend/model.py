@@ -157,11 +157,26 @@ class Run:
     experiment: str = ""
     """The difference from the nightly runs, such as ``acl_rules=60``; empty: it is one of them. The results
     of an experiment belong to traces of their own, whose parameter ``experiment`` is this text."""
+    environment: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What the machines have besides the versions, such as ``{"dut: kernel": …}``; empty: not known."""
 
     @property
     def name(self) -> str:
         """``job/build``: the name of the run for users."""
         return f"{self.job}/{self.build}"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentChange:
+    """A part of the environment that differs between two runs."""
+
+    name: str
+    """Such as ``generator`` or ``dut: kernel``."""
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before} → {self.after}"
 
 
 PRODUCT = "device"

@@ -74,6 +74,7 @@ def ingest(store: Store, run: Run, source: Sources) -> OutputIngestion:
     run = replace(
         run,
         experiment=run.experiment or output.experiment,
+        environment=run.environment or output.environment,
         versions={**output.versions, **run.versions},
         simulated=run.simulated or output.simulated,
         suites_started=output.started,

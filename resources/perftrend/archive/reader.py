@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from perftrend.archive import output_json, output_xml, results
 from perftrend.archive.output_json import NoResultError
-from perftrend.archive.result_records import EXPERIMENT, TESTBED, Heading, RecordedTest, SuiteRecord
+from perftrend.archive.result_records import (
+    ENVIRONMENT,
+    EXPERIMENT,
+    TESTBED,
+    Heading,
+    RecordedTest,
+    SuiteRecord,
+)
 from perftrend.archive.source import CHUNK_BYTES, ByteStream, Source, name_of, open_stream, reason
 from perftrend.errors import ArchiveError
 from perftrend.model import Result, TraceKey
@@ -25,6 +34,8 @@ OTHERS = "others"
 NO_RESULT = "a file without a test's result"
 
 _FILES = (".json", ".json.gz")
+_Part: TypeAlias = Annotated[str, StringConstraints(max_length=200)]
+_ENVIRONMENT: TypeAdapter[dict[str, str]] = TypeAdapter(Annotated[dict[_Part, _Part], Field(max_length=500)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,11 @@ class Output:
         return self.heading.metadata.get(EXPERIMENT, "").strip()
 
     @property
+    def environment(self) -> Mapping[str, str]:
+        """What the machines had besides the versions; empty if the output lacks this data."""
+        return _read_environment(self.heading.metadata.get(ENVIRONMENT, ""))
+
+    @property
     def _testbed(self) -> str:
         """The testbed of the run: from metadata, from the argument, or from a log line, in this order."""
         return self.heading.metadata.get(TESTBED, "").strip() or self.testbed or self.heading.lines.testbed
@@ -135,6 +151,14 @@ class Output:
             form = OTHERS
         known = self.unknown.setdefault(form, Unknown(0, example))
         self.unknown[form] = replace(known, count=known.count + 1)
+
+
+def _read_environment(text: str) -> Mapping[str, str]:
+    """Return the environment in the metadata of a suite; what is not an object of texts is ignored."""
+    try:
+        return _ENVIRONMENT.validate_json(text) if text else {}
+    except ValidationError:
+        return {}
 
 
 def _within(folder: Path) -> list[Path]:

@@ -32,6 +32,8 @@ TESTBED = "Testbed"
 """The suite metadata that names the testbed."""
 EXPERIMENT = "Experiment"
 """The suite metadata that describes how the run differs from the nightly ones."""
+ENVIRONMENT = "Environment"
+"""The suite metadata with what the machines had besides the versions, as a JSON object of texts."""
 
 TEXT_LIMIT = 1_000_000
 """Maximum characters of one text, such as the message of a test."""

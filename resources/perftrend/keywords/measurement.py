@@ -8,6 +8,7 @@ shorten an exception with such a long text.
 from __future__ import annotations
 
 import contextlib
+import json
 import platform
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from robot.libraries.BuiltIn import BuiltIn
 
 import perftrend
 from perftrend import message
+from perftrend.archive.result_records import ENVIRONMENT
 from perftrend.errors import SearchTimeoutError, TestbedError
 from perftrend.keywords.progress import SearchProgress, format_trials
 from perftrend.measure import lock, specification
@@ -78,7 +80,18 @@ class TestbedKeywords:
                     token=place.token,
                 )
             )
+            self._note_environment(self._testbed)
             self._open = opening.pop_all()
+
+    def _note_environment(self, testbed: Testbed) -> None:
+        """Set the metadata of the run: what the machines have besides the versions."""
+        try:
+            found = testbed.read_environment()
+        except TestbedError as error:
+            logger.warn(f"the environment of the run is not known: {error}")
+            return
+        if found:
+            BuiltIn().set_suite_metadata(ENVIRONMENT, json.dumps(found), top=True)
 
     @keyword
     def close_testbed(self) -> None:

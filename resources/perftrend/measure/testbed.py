@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from perftrend import console, errors
-from perftrend.measure import numa, specification
+from perftrend.measure import environment, numa, specification
 from perftrend.measure.chain import ChainedDevice
 from perftrend.measure.interfaces import Counters, Device, Node, TrafficGenerator, Wiring, vlan_option
 from perftrend.measure.numa import DistantCore
@@ -322,6 +322,10 @@ class Testbed:
     def versions(self) -> dict[str, str]:
         """Return the versions of the device and the generator."""
         return {"device": self.device.version, "generator": self.generator.version}
+
+    def read_environment(self) -> dict[str, str]:
+        """Return what the machines have besides the versions, see :mod:`perftrend.measure.environment`."""
+        return environment.read_environment(self.spec, self._wiring)
 
     def counters(self) -> Counters:
         """Return all counters of generator, device, interfaces and softnet, and the CPU time per process."""

@@ -261,12 +261,16 @@ def _test(row: VerdictRow, table: RunTable, references: References) -> dict[str,
 
 
 def _next_steps(change: Change, verdict: Verdict, references: References) -> dict[str, Any]:
-    """Return how to bisect a change, and its pages on the dashboard; None if not known."""
+    """Return how to bisect a change, its pages on the dashboard, and what else differs; None: not known."""
     found = references.change(change, verdict)
     return {
         "bisect": found.bisection.model_dump() if found.bisection else None,
         "plot": found.plot or None,
         "item": found.item or None,
+        "environment": [
+            {"name": plain(each.name), "before": plain(each.before), "after": plain(each.after)}
+            for each in found.environment
+        ],
     }
 
 

@@ -6,12 +6,13 @@ items. Anything that is not known is left out. Without settings, only the commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perftrend import links
+from perftrend.analysis.environment import compare_environments
 from perftrend.bisect.command import Bisection, prepare
-from perftrend.model import Change, Run, TraceKey, Verdict, revision_of
+from perftrend.model import Change, EnvironmentChange, Run, TraceKey, Verdict, revision_of
 from perftrend.settings import Settings
 from perftrend.text import HASH
 
@@ -58,6 +59,8 @@ class ChangeReference:
     """The newer commit of the bisection, on whose review its comment belongs; empty without a bisection."""
     has_same_commit: bool
     """Whether both builds measured the same commit."""
+    environment: Sequence[EnvironmentChange]
+    """What differs between the runs of both builds besides the product."""
     plot: str
     """The trace on the dashboard; empty: no dashboard."""
     item: str
@@ -93,6 +96,7 @@ class References:
             bisection=bisection,
             change=self.commit(bisection.new if bisection else ""),
             has_same_commit=bool(old) and old == new,
+            environment=compare_environments([runs[first]], [runs[last]]),
             plot=self.plot(key),
             item=self._on_dashboard(links.of_item(key.hash, commit=new[:HASH])),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -11,12 +11,14 @@ from pathlib import Path
 
 from perftrend import console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
-from perftrend.analysis.families import find_shared_changes
+from perftrend.analysis.families import SharedChange, find_shared_changes
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
 from perftrend.report.mails import job_mails, reportable
-from perftrend.report.texts import describe_shared_change
+from perftrend.report.mails.causes import reported_change
+from perftrend.report.references import References
+from perftrend.report.texts import describe_environment, describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
 from perftrend.store import Store
 from perftrend.store.verdicts import RunVerdict
@@ -96,13 +98,7 @@ def judge_run(
     if json_file:
         _copy(page.with_name("report.json"), json_file)
     if json_file != STANDARD_OUTPUT:
-        report.terminal_table(verdicts, stream=sys.stdout)
-        for change in families:
-            console.print_text(
-                f"{describe_shared_change(change)}; between {change.last_good.name} and "
-                f"{change.first_changed.name}{'' if change.is_new else ', reported before'}"
-            )
-        console.print_text(f"report: {page}")
+        _print(verdicts, families, settings, page)
         console.print_verdict(f"{run.name}: {report.sentence(verdicts)}")
     code = exit_code(verdicts, unstable=settings.analysis.regression == "unstable")
     if as_of is not None:
@@ -119,6 +115,35 @@ def judge_run(
         new_runs=new_runs,
     )
     return code or mailed
+
+
+def _environments(verdicts: Sequence[Verdict], settings: Settings) -> Iterator[str]:
+    """Yield once for each pair of builds around new changes what else differs between them."""
+    references, named = References(settings), set()
+    for verdict in verdicts:
+        change = reported_change(verdict)
+        if change is None or change.position >= len(verdict.series.runs):
+            continue
+        found = references.change(change, verdict)
+        text = describe_environment(found.environment)
+        if text and (found.before.number, found.after.number) not in named:
+            named.add((found.before.number, found.after.number))
+            yield f"between builds {found.before} and {found.after}, {text}"
+
+
+def _print(
+    verdicts: Sequence[Verdict], families: Sequence[SharedChange], settings: Settings, page: Path
+) -> None:
+    """Print the table, changes that many traces share, what else changed, and the report's address."""
+    report.terminal_table(verdicts, stream=sys.stdout)
+    for change in families:
+        console.print_text(
+            f"{describe_shared_change(change)}; between {change.last_good.name} and "
+            f"{change.first_changed.name}{'' if change.is_new else ', reported before'}"
+        )
+    for text in _environments(verdicts, settings):
+        console.print_text(text)
+    console.print_text(f"report: {page}")
 
 
 def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perftrend.analysis.families import SharedChange
-from perftrend.model import Change, Outcome, Run, Verdict
+from perftrend.model import Change, EnvironmentChange, Outcome, Run, Verdict
 from perftrend.text import (
     NOTHING,
     UNCHANGED,
@@ -59,6 +59,7 @@ _SENTENCE_ORDER = (
 _COUNTABLE = frozenset({Outcome.REGRESSION, Outcome.PROGRESSION})
 _MEGA = 1e6
 MOST_CONFIDENCE = 0.9999
+_MOST_PARTS, _LONGEST_PART = 4, 60
 """Confidences are not shown above this: the noise is not exactly normal."""
 
 
@@ -128,6 +129,26 @@ def describe_shared_change(change: SharedChange) -> str:
         return f"all traces are {amount}: the machine, or a change that all tests share"
     common = ", ".join(f"{name}={value}" for name, value in change.parameters)
     return plain(f"{len(change.traces)} traces with {common} are {amount}, compared with all others")
+
+
+def describe_environment(changes: Sequence[EnvironmentChange]) -> str:
+    """Return what else differs between two runs as text; empty if nothing does.
+
+    ``also different: dut: kernel 6.1.0-18 → 6.1.0-20, and 3 more parts of the environment``
+    """
+    if not changes:
+        return ""
+    named = "; ".join(
+        f"{line(each.name)} {_cut(line(each.before))} → {_cut(line(each.after))}"
+        for each in changes[:_MOST_PARTS]
+    )
+    more = len(changes) - _MOST_PARTS
+    others = f", and {format_count(more, 'more part')} of the environment" if more > 0 else ""
+    return f"also different: {named}{others}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_PART else f"{text[: _LONGEST_PART - 1]}…"
 
 
 def passes(verdicts: Iterable[Verdict]) -> bool:

@@ -52,6 +52,7 @@ def row_of_run(run: Run) -> dict[str, Any]:
         "suites_started": run.suites_started,
         "suites_finished": run.suites_finished,
         "experiment": run.experiment,
+        "environment": dict(run.environment),
     }
 
 
@@ -69,6 +70,7 @@ def run_of_row(row: Row[Any]) -> Run:
         suites_started=row.suites_started,
         suites_finished=row.suites_finished,
         experiment=row.experiment,
+        environment=row.environment,
     )
 
 

@@ -6,7 +6,9 @@ that lead to it. See ``docs/formats/store.rst``.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from sqlalchemy import (
     JSON,
@@ -29,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0017"
+HEAD = "0018"
 """The newest migration, which leads to the schema of this module."""
 
 metadata = MetaData()
@@ -50,6 +52,27 @@ class Moment(TypeDecorator[datetime]):
         return value and value.replace(tzinfo=UTC)
 
 
+class Texts(TypeDecorator[dict[str, str]]):
+    """Texts by name. Equal ones are read as one object, because most runs of a testbed have equal ones."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: dict[str, str] | None, dialect: Dialect) -> str:  # noqa: ARG002 - any
+        """Write JSON with sorted names; empty if there are none."""
+        return json.dumps(value, sort_keys=True) if value else ""
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> dict[str, str]:  # noqa: ARG002 - any
+        """Read it."""
+        return _texts(value) if value else {}
+
+
+@lru_cache(maxsize=256)
+def _texts(value: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(value)
+    return found
+
+
 runs = Table(
     "runs",
     metadata,
@@ -65,6 +88,7 @@ runs = Table(
     Column("suites_started", Moment),
     Column("suites_finished", Moment),
     Column("experiment", Text, nullable=False, server_default=""),
+    Column("environment", Texts, nullable=False, server_default=""),
     UniqueConstraint("job", "build", "testbed", "started", name="uq_runs_execution"),
     Index("ix_runs_testbed_started", "testbed", "started"),
 )

@@ -79,6 +79,30 @@ def test_lines_of_set_ups_alone_count(monkeypatch: pytest.MonkeyPatch, chunk: in
     assert {"vpp": "2.0", "device": "2.0", "dpdk": "3.0"} == output.versions
 
 
+@pytest.mark.parametrize(
+    ("text", "environment"),
+    [
+        ('{"dut: kernel": "6.1"}', {"dut: kernel": "6.1"}),
+        ('{"dut: kernel": 6}', {}),
+        ('{"dut: kernel": "' + "6" * 201 + '"}', {}),
+        ("Debian 12", {}),
+        ("[]", {}),
+        ("", {}),
+    ],
+)
+def test_environment_comes_from_the_metadata(text: str, environment: dict[str, str]) -> None:
+    output = Output(
+        io.BytesIO(
+            b'<robot generator="Robot 7"><suite name="R"><test name="t">'
+            b'<status status="PASS">NDR_LOWER: 1.0 pps</status></test>'
+            b'<metadata><item name="Environment">' + text.encode() + b"</item></metadata></suite></robot>"
+        )
+    )
+    list(output)
+
+    assert environment == output.environment
+
+
 def test_testbed_of_a_set_up_stands_in_where_nobody_else_names_one() -> None:
     text = (
         b'<robot><suite name="R"><kw name="s" type="SETUP"><msg>Testbed: 2n-clx\n</msg></kw>'

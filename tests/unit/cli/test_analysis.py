@@ -93,6 +93,27 @@ def test_change_that_no_test_shows_is_reported_for_the_tests_that_share_it(bench
     assert line in Path("report", "index.html").read_text()
 
 
+def test_what_else_changed_with_a_regression_is_printed_once_and_mailed(
+    bench: Any, jenkins_build: None
+) -> None:
+    with Store.open("perftrend.sqlite") as store:
+        for build in range(1, 14):
+            kernel = "6.1.18" if build < 13 else "6.1.20"
+            rates = {"ip4": DROPPED[build - 1], "ip6": DROPPED[build - 1]}
+            store.add(
+                replace(night(build), environment={"dut: kernel": kernel, "dut: cores": "8"}),
+                [result(name, rate) for name, rate in rates.items()],
+            )
+
+    printed = bench.analysis().out
+
+    line = "between builds 12 and 13, also different: dut: kernel 6.1.18 → 6.1.20"
+    assert [line] == [each for each in printed.splitlines() if "also different" in each]
+    mail = " ".join(Path("report/mails/regressions.txt").read_text().split())
+    assert 2 == mail.count("also different: dut: kernel 6.1.18 → 6.1.20")
+    assert "also different: dut: kernel" in Path("report/mails/regressions.html").read_text()
+
+
 def test_failed_test_of_a_run_that_is_marked_as_invalid_is_not_reported_as_failed(bench: Any) -> None:
     measured(ip4=[*STEADY, math.nan], l2=[*STEADY, 10.0])
     bench.analysis()

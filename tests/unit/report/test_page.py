@@ -126,6 +126,21 @@ def test_change_between_builds_of_one_commit_is_not_bisected(
     assert [] == steps.xpath(".//code[@class='copy']")
 
 
+def test_what_else_differs_is_beside_the_change(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
+    verdict = make_verdict()
+    runs = tuple(
+        replace(each, environment={"dut: kernel": "6.1.18" if at < 3 else "6.1.20 <new>", "dut: cores": "8"})
+        for at, each in enumerate(verdict.series.runs)
+    )
+    changed = replace(verdict, series=replace(verdict.series, runs=runs))
+
+    (steps,) = write(tmp_path, run, changed).xpath("//div[@class='next-steps']")
+
+    assert "Also different: dut: kernel 6.1.18 → 6.1.20 <new>" in text(steps)
+    (change,) = json.loads((tmp_path / "report" / "report.json").read_text())["tests"][0]["changes"]
+    assert [{"name": "dut: kernel", "before": "6.1.18", "after": "6.1.20 <new>"}] == change["environment"]
+
+
 def test_without_addresses_the_commits_are_there(tmp_path: Path, run: Run, make_verdict: MakeVerdict) -> None:
     document = write(tmp_path, run, make_verdict())
 

@@ -61,6 +61,18 @@ def test_results_come_back_with_everything(store: Store) -> None:
     assert [full, other] == store.results(run_of(1))
 
 
+def test_environment_of_a_run_is_stored_and_equal_ones_are_one_object(store: Store) -> None:
+    known = {"dut: kernel": "6.1 é", "dut: cores": "8"}
+    for build in (1, 2):
+        store.add(replace(run_of(build), environment=dict(known)), [result_of()])
+    store.add(run_of(3), [result_of()])
+
+    first, second, third = store.runs("1n-veth")
+
+    assert (known, {}) == (first.environment, third.environment)
+    assert first.environment is second.environment
+
+
 def test_details_that_results_share_are_stored_once(store: Store) -> None:
     ndr, pdr, other = (
         replace(result_of(metric=metric), details=found)

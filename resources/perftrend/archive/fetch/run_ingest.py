@@ -169,6 +169,7 @@ def _run(claim: Claim, testbed: str, output: Output, name: str) -> Run:
         suites_started=output.started,
         suites_finished=output.finished,
         experiment=output.experiment,
+        environment=output.environment,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perftrend.analysis.environment import compare_environments
 from perftrend.analysis.query import find_contrast
 from perftrend.builds import find_mirror
 from perftrend.clients.git import Commit, Repository
@@ -17,15 +18,13 @@ from perftrend.dashboard import links
 from perftrend.dashboard.catalog import Traces
 from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.item_plot import shown_findings, window_of
-from perftrend.dashboard.triage.models import CommitView, CommonFeatures, EnvironmentChange, HistoryEntry
+from perftrend.dashboard.triage.models import CommitView, CommonFeatures, HistoryEntry
 from perftrend.errors import PerftrendError
-from perftrend.model import PRODUCT, Run
+from perftrend.model import EnvironmentChange
 from perftrend.settings import ProjectSettings
 from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import CHANGES, STATUSES, Item, Span, StoredFinding
 from perftrend.store.tiles import TileColumn
-
-_JOB = "job"
 
 MOST_COMMITS = 100
 _READ_S = 0.5
@@ -85,29 +84,7 @@ def environment_changes(site: AppContext, item: Item) -> list[EnvironmentChange]
     if window is None or window.first_changed >= len(columns):
         return []
     old, new = (site.store.tiles.runs(columns[place]) for place in (window.last_good, window.first_changed))
-    return differences(_environment(old), _environment(new))
-
-
-def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[EnvironmentChange]:
-    """Return the parts of two environments that differ, without the device and its other names.
-
-    A part that one of them does not name is not known, which is not a difference.
-    """
-    device = (old.get(PRODUCT), new.get(PRODUCT))
-    return [
-        EnvironmentChange(name=name, before=old[name], after=new[name])
-        for name in sorted(old.keys() & new.keys())
-        if old[name] != new[name] and name != PRODUCT and (old[name], new[name]) != device
-    ]
-
-
-def _environment(runs: Sequence[Run]) -> dict[str, str]:
-    """Return the versions and the jobs of runs by name; several values of one name are joined."""
-    values: dict[str, set[str]] = {}
-    for run in runs:
-        for name, value in (*run.versions.items(), (_JOB, run.job)):
-            values.setdefault(str(name), set()).add(str(value))
-    return {name: ", ".join(sorted(found)) for name, found in values.items()}
+    return compare_environments(old, new)
 
 
 def commits_of(site: AppContext, item: Item) -> tuple[list[CommitView], Extent]:

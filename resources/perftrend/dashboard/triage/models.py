@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import JobView
+from perftrend.model import EnvironmentChange
 from perftrend.store.alerts import Item, Span
 
 LARGEST_NUMBER = 2**31 - 1
@@ -229,15 +230,6 @@ class CommitView(BaseModel):
     link: str
     """URL of its review; empty: unknown."""
     annotations: list[str]
-
-
-class EnvironmentChange(BaseModel):
-    """A part of the environment that differs between the last good and the first changed run."""
-
-    name: str
-    """Such as ``generator``."""
-    before: str
-    after: str
 
 
 class HistoryEntry(BaseModel):

@@ -29,7 +29,7 @@ from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
 from perftrend.report.mails.mail_text import amounts, line, name_of, nic, shorten, unit_name
 from perftrend.report.mails.record import MOST_RUNS, PendingRuns
 from perftrend.report.references import ChangeReference, References
-from perftrend.report.texts import courses
+from perftrend.report.texts import courses, describe_environment
 from perftrend.text import NOTHING, UNCHANGED, natural_key, relative_change
 
 WITHOUT_RESULT = (Outcome.FAILED, Outcome.NOT_VALID, Outcome.MISSING)
@@ -189,6 +189,8 @@ class ChangeRow:
     is_worse: bool | None
     """Whether the long-term change is for the worse; None: there is none."""
     steps: ChangeReference | None
+    environment: str
+    """What else differs between the runs around the change; empty if nothing is known."""
     """The builds and commits around the change, and how to bisect it; None: the change is not known."""
 
 
@@ -271,6 +273,7 @@ def _row(verdict: Verdict, trend: str, link: Callable[[Verdict], str], reference
         kind=str(verdict.outcome),
         is_worse=_is_worse(verdict),
         steps=steps,
+        environment=describe_environment(steps.environment) if steps else "",
     )
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from perftrend.builds import find_mirror, open_builds
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage.item_details import differences, history_entry
-from perftrend.dashboard.triage.models import EnvironmentChange, ItemDetail
+from perftrend.dashboard.triage.item_details import history_entry
+from perftrend.dashboard.triage.models import ItemDetail
 from perftrend.dashboard.triage.views import item_detail
+from perftrend.model import EnvironmentChange
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.activity import ActivityEntry
@@ -113,10 +114,6 @@ def test_change_between_two_runs_of_one_commit_is_not_the_product(
     detail = detail_of(store, settings)
 
     assert (True, "", None) == (detail.same_commit, detail.git_log, detail.bisect)
-
-
-def test_what_one_run_does_not_name_is_no_difference() -> None:
-    assert [] == differences({"device": "1", "kernel": "6.1"}, {"device": "2", "generator": "3"})
 
 
 @pytest.mark.parametrize(
