@@ -68,6 +68,11 @@ class TraceKey:
         return TraceKey.of(**self.as_dict() | {"experiment": experiment}) if experiment else self
 
     @property
+    def experiment(self) -> str:
+        """The experiment that it belongs to; empty: it is of nightly runs."""
+        return next((value for name, value in self.parameters if name == "experiment"), "")
+
+    @property
     def is_optional(self) -> bool:
         """Whether a test may have no such result: it does not count as missing.
 
@@ -178,6 +183,9 @@ class EnvironmentChange:
     def __str__(self) -> str:
         return f"{self.name} {self.before} → {self.after}"
 
+
+REFERENCE = "reference"
+"""The experiment of runs that measure the reference build of a testbed, which never changes."""
 
 PRODUCT = "device"
 """The key in the versions of a run that names its commit."""
@@ -330,6 +338,8 @@ class Outcome(StrEnum):
     NORMAL = "normal"
     REGRESSION = "regression"
     PROGRESSION = "progression"
+    TESTBED = "testbed"
+    """Worse, and so is the reference build: the testbed has changed, not the product."""
     NOT_VALID = "not valid"
     FAILED = "failed"
     MISSING = "missing"
@@ -373,3 +383,11 @@ class Verdict:
     """TMSD, shape (n,)."""
     outliers: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     """True where a sample is 1.5 IQR or more outside its window's quartiles, shape (n,)."""
+
+
+def reported_change(verdict: Verdict) -> Change | None:
+    """Return the change that a verdict reports: the newest in its direction."""
+    is_testbed = verdict.outcome is Outcome.TESTBED
+    direction = Direction.REGRESSION.value if is_testbed else verdict.outcome.value
+    fitting = [change for change in verdict.changes if change.direction.value == direction]
+    return max(fitting, key=lambda change: change.position, default=None)

@@ -18,7 +18,7 @@ from perftrend.execution import admission, request_validation, robot, scope, sel
 from perftrend.execution.job_request import read_request
 from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
-from perftrend.model import Run
+from perftrend.model import REFERENCE, Run
 from perftrend.report.mails import job_mails
 from perftrend.report.run_judgement import judge_run
 from perftrend.settings import FILE_VARIABLE, Settings
@@ -54,6 +54,12 @@ def parser() -> argparse.ArgumentParser:
         help="number of runs, one after the other (default: 1)",
     )
     add("--official", action="store_true", default=None, help="count as a nightly run despite other options")
+    add(
+        "--reference",
+        action="store_true",
+        default=None,
+        help="the testbed's reference build is measured, which never changes",
+    )
     options.add_testbed(described)
     options.add_trials(described)
     add = options.add_analysis(described).add_argument
@@ -102,7 +108,9 @@ def _print_plan(planned: request_validation.RequestPlan, trigger: Trigger) -> in
 def _trend(given: argparse.Namespace, settings: Settings) -> int:
     settings, spec, notices = scope.usable_testbed(settings)
     experiment = "" if settings.official else describe_differences(settings, spec, file=given.settings)
-    if experiment:
+    if settings.reference:
+        experiment = f"{REFERENCE} {experiment}".strip()
+    if experiment not in {"", REFERENCE}:
         notices.append(f"this is an experiment ({experiment}); nightly trends do not include it")
         console.warn(f"{notices[-1]}; --official includes it")
     selected = selection.select(
@@ -130,7 +138,12 @@ def _trend(given: argparse.Namespace, settings: Settings) -> int:
 
 
 def _overrides(given: argparse.Namespace) -> Mapping[str, object]:
-    return {"cadence": given.cadence, "official": given.official, **options.of_suites(given)}
+    return {
+        "cadence": given.cadence,
+        "official": given.official,
+        "reference": given.reference,
+        **options.of_suites(given),
+    }
 
 
 def measure(
@@ -142,7 +155,9 @@ def measure(
     :param expected: the number of expected results, which is printed.
     :returns: the run with its results.
     """
-    usual = "experiment" if experiment else f"trending-{settings.cadence}"
+    usual = f"trending-{settings.cadence}"
+    if experiment:
+        usual = REFERENCE if experiment == REFERENCE else "experiment"
     job = os.environ.get("JOB_NAME") or f"perftrend-{usual}-{spec.name}"
     folder = settings.archive / re.sub(r"^\.+|[^\w.-]+", "-", job)
     with robot.hold_testbed(spec, owner=job, wait_s=settings.wait_s) as held:

@@ -173,7 +173,7 @@ def _usual_interval_s(runs: Sequence[RunEntry]) -> float | None:
 
 def _urgency(testbed: TestbedOverview) -> tuple[int, str]:
     verdict = testbed.newest.verdict
-    order = ("regression", "failed", "missing", "not valid")
+    order = ("regression", "testbed", "failed", "missing", "not valid")
     worst = order.index(verdict.worst) if verdict and verdict.worst in order else len(order)
     return (min(worst, 1) if testbed.is_late else worst), testbed.testbed
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftrend import errors, watchlist
+from perftrend.analysis.reference import ReferenceTrends, reference_trends
 from perftrend.archive import of_test
 from perftrend.archive.output_xml import RecordedTest
 from perftrend.errors import UsageError
@@ -109,6 +110,8 @@ class CurrentWatchlist:
     """The results of the run, watched or not."""
     notices: tuple[str, ...]
     """Notices about the specification for readers."""
+    reference: ReferenceTrends
+    """The trends of the reference build of the testbed."""
 
 
 def choose_traces(
@@ -129,12 +132,15 @@ def choose_traces(
     :raises SettingsError: if the specification cannot be used.
     :raises UsageError: if it watches no trace of the testbed, or its tags fit no test of the suites.
     """
+    series = tuple(series)
+    reference = reference_trends(series)
     known = None if expected is None else frozenset(map(names.current, expected))
     file = settings.analysis.specification
     if file is None:
-        series = tuple(series)
         keys = {one.key for one in series} | (known or set())
-        return CurrentWatchlist(series, dict.fromkeys(keys, WatchlistEntry()), known, tuple(results), ())
+        return CurrentWatchlist(
+            series, dict.fromkeys(keys, WatchlistEntry()), known, tuple(results), (), reference
+        )
     chosen = watchlist.load(file)
     if known is not None:
         known = frozenset(chosen.rename(key) for key in known)
@@ -153,6 +159,7 @@ def choose_traces(
             f"specification {file}: entry {number} matches no test of testbed {run.testbed}"
             for number in found.unused
         ),
+        reference,
     )
 
 

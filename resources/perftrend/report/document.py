@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from perftrend.analysis.families import SharedChange
+from perftrend.analysis.reference import ReferenceFinding
 from perftrend.model import Change, Result, Run, Series, Verdict, finite, revision_of
 from perftrend.report.references import References
 from perftrend.report.texts import WORST_FIRST, VerdictRow, passes, rows, sentence
@@ -161,7 +162,15 @@ def _family(change: SharedChange, table: RunTable) -> dict[str, Any]:
         "low": change.low,
         "high": change.high,
         "new": change.is_new,
+        "reference": _reference(change.reference),
     }
+
+
+def _reference(found: ReferenceFinding | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    low, high = found.shift.interval
+    return {"low": low, "high": high, "cause": str(found.blame)}
 
 
 def history(verdict: Verdict, table: RunTable, *, number: Callable[[float], float | None]) -> dict[str, Any]:

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 
 from perftrend import links
 from perftrend.analysis.environment import compare_environments
+from perftrend.analysis.reference import ends_of
 from perftrend.bisect.command import Bisection, prepare
-from perftrend.model import Change, EnvironmentChange, Run, TraceKey, Verdict, revision_of
+from perftrend.model import (
+    Change,
+    EnvironmentChange,
+    Outcome,
+    Run,
+    TraceKey,
+    Verdict,
+    reported_change,
+    revision_of,
+)
 from perftrend.settings import Settings
 from perftrend.text import HASH
 
@@ -54,7 +64,7 @@ class ChangeReference:
     after: BuildReference
     """The first build that is certainly after it."""
     bisection: Bisection | None
-    """None if a commit is not known, or both builds measured the same one."""
+    """None if a commit is not known, both builds measured the same one, or the testbed has changed."""
     change: CommitReference
     """The newer commit of the bisection, on whose review its comment belongs; empty without a bisection."""
     has_same_commit: bool
@@ -85,10 +95,13 @@ class References:
     def change(self, change: Change, verdict: Verdict) -> ChangeReference:
         """Return the references of a change of a trace."""
         runs, key = verdict.series.runs, verdict.series.key
-        first, last = _ends(change, len(runs))
+        first, last = ends_of(change, len(runs))
+        is_testbed = verdict.outcome is Outcome.TESTBED and change == reported_change(verdict)
         old, new = _first_known(reversed(runs[: first + 1])), _first_known(runs[last:])
         bisection = (
-            prepare(self.settings, runs[last].testbed, key, old=old, new=new) if self.settings else None
+            prepare(self.settings, runs[last].testbed, key, old=old, new=new)
+            if self.settings and not is_testbed
+            else None
         )
         return ChangeReference(
             before=self.build(runs[first]),
@@ -112,16 +125,6 @@ class References:
 
     def _on_dashboard(self, path: str) -> str:
         return links.on_dashboard(path, self.settings) if self.settings else ""
-
-
-def _ends(change: Change, runs: int) -> tuple[int, int]:
-    """Return the positions that a change is between, as the alerts do; the runs next to it if not known."""
-    before, after = change.position - 1, change.position
-    if change.last_before is not None:
-        before = min(change.last_before, before)
-    if change.first_after is not None:
-        after = max(change.first_after, after)
-    return max(before, 0), min(after, runs - 1)
 
 
 def _first_known(runs: Iterable[Run]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -12,11 +12,11 @@ from pathlib import Path
 from perftrend import console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
 from perftrend.analysis.families import SharedChange, find_shared_changes
+from perftrend.analysis.reference import explain_shared_changes, judge_by_reference
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
-from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
+from perftrend.model import REFERENCE, Outcome, Run, Series, TraceKey, Verdict, reported_change
 from perftrend.report.mails import job_mails, reportable
-from perftrend.report.mails.causes import reported_change
 from perftrend.report.references import References
 from perftrend.report.texts import describe_environment, describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
@@ -76,13 +76,17 @@ def judge_run(
                 if entry.minimum_change is not None
             },
         )
-        return tuple(_with_owners(verdict, known.entries[verdict.series.key]) for verdict in verdicts)
+        reference = {kind: trend.until(at.started) for kind, trend in known.reference.items()}
+        return tuple(
+            _with_owners(judge_by_reference(verdict, reference), known.entries, settings.mail.lab)
+            for verdict in verdicts
+        )
 
     def evaluate(at: Run, *, new_runs: int = 1, without: Collection[Run] = ()) -> tuple[Verdict, ...]:
         return evaluated(at, new_runs, tuple(without))
 
     verdicts = evaluate(run, new_runs=new_runs)
-    families = find_shared_changes(watched.series)
+    families = _shared_changes(watched, run)
     notices = [*notices, *watched.notices, *_number_notice(store, run), *_time_notice(as_of)]
     page = report.write(
         settings.report,
@@ -104,7 +108,7 @@ def judge_run(
     if as_of is not None:
         return code
     store.verdicts.save(run, RunVerdict.of(verdicts, judged=datetime.now(UTC)))
-    if run.experiment:
+    if run.experiment not in {"", REFERENCE}:
         return code
     mailed = job_mails.write_and_send(
         settings,
@@ -147,7 +151,7 @@ def _print(
 
 
 def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:
-    """Return the exit code of a job: a regression takes precedence over a test without a result.
+    """Return the exit code of a job: a regression takes precedence over a testbed that fails or has changed.
 
     :param unstable: whether a regression makes the job unstable instead of failing it.
 
@@ -156,7 +160,7 @@ def exit_code(verdicts: Collection[Verdict], *, unstable: bool = False) -> int:
     outcomes = {verdict.outcome for verdict in verdicts}
     if Outcome.REGRESSION in outcomes:
         return errors.EXIT_UNSTABLE if unstable else errors.EXIT_REGRESSION
-    if outcomes & {Outcome.FAILED, Outcome.MISSING, Outcome.NOT_VALID}:
+    if outcomes & {Outcome.TESTBED, Outcome.FAILED, Outcome.MISSING, Outcome.NOT_VALID}:
         return errors.EXIT_TESTBED
     return errors.EXIT_PASS
 
@@ -215,7 +219,19 @@ def criteria_of(chosen: AnalysisSettings, new_runs: int = 1) -> Criteria:
     )
 
 
-def _with_owners(verdict: Verdict, entry: WatchlistEntry) -> Verdict:
+def _shared_changes(watched: CurrentWatchlist, run: Run) -> list[SharedChange]:
+    """Return the changes that traces of runs of this kind share."""
+    own = [one for one in watched.series if one.key.experiment == run.experiment]
+    return list(explain_shared_changes(find_shared_changes(own), watched.reference))
+
+
+def _with_owners(
+    verdict: Verdict, entries: Mapping[TraceKey, WatchlistEntry], lab: tuple[str, ...]
+) -> Verdict:
+    """Return a verdict with the persons responsible: for the testbed, those of the lab."""
+    if verdict.outcome is Outcome.TESTBED and lab:
+        return replace(verdict, owners=lab, mail=lab)
+    entry = entries[verdict.series.key]
     return replace(verdict, owners=entry.owners, mail=entry.mail)
 
 

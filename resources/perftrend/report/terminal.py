@@ -27,6 +27,7 @@ from perftrend.text import NOTHING, fit_rows
 
 _STYLES = {
     Outcome.REGRESSION: "bold red",
+    Outcome.TESTBED: "yellow",
     Outcome.FAILED: "red",
     Outcome.MISSING: "yellow",
     Outcome.NOT_VALID: "yellow",

@@ -28,6 +28,7 @@ from perftrend.text import (
 
 WORST_FIRST = (
     Outcome.REGRESSION,
+    Outcome.TESTBED,
     Outcome.FAILED,
     Outcome.MISSING,
     Outcome.NOT_VALID,
@@ -38,6 +39,7 @@ WORST_FIRST = (
 
 SYMBOLS: Mapping[Outcome, str] = {
     Outcome.REGRESSION: "▼",
+    Outcome.TESTBED: "▽",
     Outcome.FAILED: "✕",
     Outcome.MISSING: "?",
     Outcome.NOT_VALID: "○",
@@ -52,6 +54,7 @@ _SENTENCE_ORDER = (
     Outcome.REGRESSION,
     Outcome.PROGRESSION,
     Outcome.NORMAL,
+    Outcome.TESTBED,
     Outcome.NOT_VALID,
     Outcome.FAILED,
     Outcome.MISSING,
@@ -125,8 +128,10 @@ def describe_shared_change(change: SharedChange) -> str:
     ends = sorted(abs(each) for each in (change.low, change.high))
     size, low, high = (f"{100 * each:.2g}" for each in (abs(change.change), *ends))
     amount = f"{size} % {'better' if change.change > 0 else 'worse'} than before ({low} to {high} %)"
-    if not change.parameters:
+    if not change.parameters and change.reference is None:
         return f"all traces are {amount}: the machine, or a change that all tests share"
+    if not change.parameters:
+        return f"all traces are {amount}; {change.reference}"
     common = ", ".join(f"{name}={value}" for name, value in change.parameters)
     return plain(f"{len(change.traces)} traces with {common} are {amount}, compared with all others")
 
@@ -193,6 +198,8 @@ def _identity(verdict: Verdict) -> tuple[str, str]:
 
 
 def _format_outcomes(count: int, outcome: Outcome) -> str:
+    if outcome is Outcome.TESTBED:
+        return format_count(count, "testbed change")
     return format_count(count, outcome) if outcome in _COUNTABLE else f"{count} {outcome}"
 
 

@@ -323,6 +323,8 @@ class MailSettings(Section):
     """Sender of the mails."""
     recipients: Addresses = ()
     """Recipients of all mails, in addition to those that the specification names for a test."""
+    lab: Addresses = ()
+    """Who is responsible for the testbeds: recipients and owners of changes of a testbed."""
     record: Folder = Path("mails")
     """Folder with the runs that were reported to each recipient, so that every change is reported once."""
     timeout_s: Seconds = 30.0
@@ -417,7 +419,7 @@ class DashboardSettings(Section):
     """Networks that webhooks may reach although they are not public, such as ``10.1.0.0/16``."""
     ingest_secret: Secret = None
     """Key that signs events that report builds; none to accept no events, and jobs send none."""
-    ingest_jobs: Words = ("perftrend-trending-*", "perftrend-experiment-*")
+    ingest_jobs: Words = ("perftrend-trending-*", "perftrend-experiment-*", "perftrend-reference-*")
     """Shell patterns of the jobs that events may report."""
     ingest_source: Text | None = None
     """Location of their builds, as for ``./run ingest``; none for the Jenkins of the settings."""

@@ -92,6 +92,8 @@ class Settings(BaseModel):
     """Options for the device, in addition to those of the testbed file."""
     official: bool = False
     """Whether a run counts as a nightly one even if options make it an experiment."""
+    reference: bool = False
+    """Whether a run measures the reference build of the testbed, which never changes."""
     wait_s: Annotated[Number, Field(ge=0)] = 3600.0
     """How long to wait for a testbed that another job uses."""
     timeout_s: Seconds = 14400.0

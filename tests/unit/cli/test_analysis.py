@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from perftrend.analysis.families.simulator import simulate
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.model import REFERENCE, Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
@@ -112,6 +112,32 @@ def test_what_else_changed_with_a_regression_is_printed_once_and_mailed(
     mail = " ".join(Path("report/mails/regressions.txt").read_text().split())
     assert 2 == mail.count("also different: dut: kernel 6.1.18 → 6.1.20")
     assert "also different: dut: kernel" in Path("report/mails/regressions.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [(9.0, (4, "testbed", ["testbed"])), (10.0, (1, "regression", ["regressions"]))],
+)
+def test_regression_that_the_reference_build_shares_is_that_of_the_testbed(
+    reference: float, expected: Any, bench: Any, jenkins_build: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFTREND_MAIL_LAB", "lab@example.org")
+    with Store.open("perftrend.sqlite") as store:
+        for build in range(1, 14):
+            early = replace(night(build), job="reference", experiment=REFERENCE)
+            early = replace(early, started=early.started - timedelta(hours=1))
+            value = result("ref", reference if build == 13 else STEADY[build - 1])
+            store.add(early, [replace(value, key=value.key.of_experiment(REFERENCE))])
+            store.add(night(build), [result("ip4", DROPPED[build - 1])])
+
+    ended = bench.analysis()
+
+    (test,) = bench.report()["tests"]
+    is_testbed = test["outcome"] == "testbed"
+    assert expected == (ended.exit_code, test["outcome"], written())
+    assert is_testbed == ("the testbed, not a commit" in test["reason"])
+    assert (["lab@example.org"] if is_testbed else []) == test["owners"]
+    assert is_testbed == ("1 testbed change of 1 test" in ended.out)
 
 
 def test_failed_test_of_a_run_that_is_marked_as_invalid_is_not_reported_as_failed(bench: Any) -> None:

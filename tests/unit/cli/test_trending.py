@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from perftrend.model import REFERENCE
+from perftrend.store import Store
+
 
 def outcomes(bench: Any) -> dict[str, str]:
     """Return what the report says of each rate."""
@@ -26,3 +29,14 @@ def test_further_pdr_has_a_trace_whether_the_search_ends_in_time_or_not(
 
     assert exit_code == ended.exit_code, ended.err
     assert dict.fromkeys(["ndr", "pdr", "pdr_0.1"], outcome) == outcomes(bench)
+
+
+def test_reference_build_has_traces_and_a_job_of_its_own(bench: Any) -> None:
+    ended = bench.trending("--reference", "--tags", "mrrAND64bAND1cANDethip4-ip4base")
+
+    assert 0 == ended.exit_code, ended.err
+    with Store.open("perftrend.sqlite") as store:
+        (run,) = store.runs("simulated")
+    assert ("perftrend-reference-simulated", REFERENCE) == (run.job, run.experiment)
+    assert ["reference"] == [test["parameters"]["experiment"] for test in bench.report()["tests"]]
+    assert "this is an experiment" not in ended.err

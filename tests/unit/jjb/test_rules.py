@@ -267,7 +267,7 @@ def test_mails_are_the_files_that_jobs_write(jobs: dict[str, Any]) -> None:
 
         assert {
             f"report/mails/{mail}.html": f'${{FILE, path="report/mails/{mail}.html", charSet="UTF-8"}}'
-            for mail in ("failed", "failed-job", "regressions", "progressions")
+            for mail in ("failed", "failed-job", "regressions", "progressions", "testbed")
         } == conditions
 
 

@@ -43,13 +43,15 @@ class FindingKind(StrEnum):
 
     REGRESSION = "regression"
     PROGRESSION = "progression"
+    TESTBED = "testbed"
+    """A regression that the reference build of the testbed has as well."""
     SILENCE = "silence"
     """A trace that had values has stopped having any."""
     STOPPED = "stopped"
     """A testbed that had runs has stopped having any."""
 
 
-CHANGES = (FindingKind.REGRESSION, FindingKind.PROGRESSION)
+CHANGES = (FindingKind.REGRESSION, FindingKind.PROGRESSION, FindingKind.TESTBED)
 
 
 @dataclass(frozen=True, slots=True, order=True)

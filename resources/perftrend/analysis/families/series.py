@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perftrend.analysis.families.detection import find_family_changes
 from perftrend.model import Better, Run, Samples, Series, TraceKey
+
+if TYPE_CHECKING:
+    from perftrend.analysis.reference import ReferenceFinding
 
 RECENT_RUNS = 40
 """Changes that began earlier are not reported any more."""
@@ -33,6 +37,8 @@ class SharedChange:
     high: float
     is_new: bool
     """Whether it is found by the newest run and was not found without it."""
+    reference: ReferenceFinding | None = None
+    """What the reference build says about a change of all traces; None: nothing is known."""
 
 
 def find_shared_changes(series: Sequence[Series]) -> list[SharedChange]:

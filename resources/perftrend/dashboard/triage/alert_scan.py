@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -25,7 +25,9 @@ from perftrend.analysis.alerts import (
 from perftrend.analysis.alerts.history import Reach
 from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import TraceTable, parse
+from perftrend.analysis.reference import Blame, ReferenceTrend, ReferenceTrends
 from perftrend.errors import PerftrendError
+from perftrend.model import REFERENCE, Better
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Override, Rules
 from perftrend.store.tiles import Axis, StoredTrace
@@ -55,8 +57,12 @@ class TestbedAlert:
     @property
     def kinds(self) -> frozenset[FindingKind]:
         """Kinds of findings that it searches for in traces."""
-        silence = frozenset({FindingKind.SILENCE}) if self.rule.silent_runs else frozenset[FindingKind]()
-        return self.rule.kinds | silence
+        kinds = set(self.rule.kinds)
+        if FindingKind.REGRESSION in kinds:
+            kinds.add(FindingKind.TESTBED)
+        if self.rule.silent_runs:
+            kinds.add(FindingKind.SILENCE)
+        return frozenset(kinds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,15 +184,18 @@ def look(
     measured: dict[int, NDArray[np.bool_]] = {}
     jobs_at: dict[int, tuple[frozenset[str], ...]] = {}
     places: tuple[MeasuredCommit, ...] = ()
+    reference = _read_reference(store, axis, traces, last=longest)
     for start in range(0, len(wanted), _AT_ONCE):
         rows = wanted[start : start + _AT_ONCE]
-        history = history_of(store, axis, [traces[row] for row in rows], last=longest)
+        chosen = [traces[row] for row in rows]
+        history = history_of(store, axis, chosen, last=longest)
         places = history.places
+        row_of = {trace.hash: row for row, trace in enumerate(chosen)}
         for watched, watch in zip(is_watched, watches, strict=True):
             own = part(history, np.flatnonzero(watched[rows]), watch.rule.detector.history)
             number = watch.alert.identity
             found += [
-                (number, finding)
+                (number, _judge(finding, history, row_of[finding.trace], chosen, reference))
                 for finding in watch.rule.find(own, between=give_way)
                 if not (finding.kind is FindingKind.SILENCE and finding.trace in optional)
             ]
@@ -226,6 +235,41 @@ def history_of(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last:
         places=tuple(MeasuredCommit(column.started, column.revision) for column in chosen),
         jobs=tuple(frozenset(jobs[run] for run in column.runs if run in jobs) for column in chosen),
     )
+
+
+def _read_reference(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last: int) -> ReferenceTrends:
+    """Return the trends of the testbed's reference build over the newest commits."""
+    kinds: dict[tuple[str, Better], list[StoredTrace]] = defaultdict(list)
+    for trace in traces:
+        if trace.key.experiment == REFERENCE:
+            kinds[trace.unit, trace.better].append(trace)
+    trends = {}
+    for kind, own in kinds.items():
+        history = history_of(store, axis, own, last=last)
+        moments = [place.moment for place in history.places]
+        is_lower = kind[1] is Better.LOWER
+        trends[kind] = ReferenceTrend.of(moments, history.values.T, lower_is_better=is_lower)
+    return trends
+
+
+def _judge(
+    finding: Finding,
+    history: TraceHistory,
+    row: int,
+    traces: Sequence[StoredTrace],
+    reference: ReferenceTrends,
+) -> Finding:
+    """Return a finding; a regression is one of the testbed if the reference build says so."""
+    trace = traces[row]
+    trend = reference.get((trace.unit, trace.better))
+    if finding.kind is not FindingKind.REGRESSION or trend is None:
+        return finding
+    moments = [place.moment for place in history.places]
+    ends = finding.range.last_good.moment, finding.range.first_changed.moment
+    judged = trend.judge(moments, history.values[row], *ends, better=trace.better)
+    if trace.key.experiment == REFERENCE or (judged and judged.blame is Blame.TESTBED):
+        return replace(finding, kind=FindingKind.TESTBED)
+    return finding
 
 
 def part(history: TraceHistory, rows: NDArray[np.intp], last: int) -> TraceHistory:

@@ -84,6 +84,7 @@ def evaluate(
     now: datetime | None = None,
     *,
     outliers: bool = True,
+    lab: str = "",
     give_way: Callable[[], object] = lambda: None,
 ) -> EvaluationResult:
     """Evaluate all alerts on a testbed, and enter their findings in the store.
@@ -91,6 +92,7 @@ def evaluate(
     :param catalog: the traces of the store.
     :param now: the time up to which missing runs are counted; None: the current time.
     :param outliers: whether single outlier runs are separated from the groups.
+    :param lab: the owners of items of testbeds; empty: those of the alert.
     :param give_way: called between two traces.
     :raises StoreError: if the store cannot be read or written; nothing is changed then.
     """
@@ -114,7 +116,7 @@ def evaluate(
                 return EvaluationResult(is_stale=True)
             versions = night.versions()
             if all(versions.get(watch.alert.identity) == watch.alert.version for watch in watches):
-                return _enter(night, seen, now=moment)
+                return _enter(night, seen, lab=lab, now=moment)
     return EvaluationResult(is_stale=True)
 
 
@@ -154,6 +156,7 @@ def look_at(site: AppContext, testbed: str, seen: dict[str, CompletedScan]) -> b
         testbed,
         now,
         outliers=site.settings.analysis.outliers,
+        lab=", ".join(site.settings.mail.lab),
         give_way=site.traffic.give_way_callback(),
     )
     if not outcome.is_stale:
@@ -196,7 +199,7 @@ def span_of(span: SuspectRange) -> Span:
     )
 
 
-def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult:
+def _enter(night: Night, seen: ScanResult, *, lab: str, now: datetime) -> EvaluationResult:
     alerts_of = distinct(seen.found)
     known = [
         KnownFinding(
@@ -226,7 +229,7 @@ def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult
     touched = found_in | {item_of[identity] for identity in matching.gone}
     for group in matching.groups:
         tellers = frozenset[int]().union(*(seen.tellers(each, alerts_of[each]) for each in group.members))
-        item = group.item or _new_item(night, group, seen, tellers, now=now)
+        item = group.item or _new_item(night, group, seen, tellers, lab=lab, now=now)
         new += group.item is None
         kind = group.members[0].kind.value
         rows = [{"trace": member.trace, **columns_of(member)} for member in group.members]
@@ -245,11 +248,13 @@ def _enter(night: Night, seen: ScanResult, *, now: datetime) -> EvaluationResult
 
 
 def _new_item(
-    night: Night, group: FindingGroup, seen: ScanResult, tellers: Iterable[int], *, now: datetime
+    night: Night, group: FindingGroup, seen: ScanResult, tellers: Iterable[int], *, lab: str, now: datetime
 ) -> int:
     owners = dict.fromkeys(seen.watches[each].alert.rules.owner for each in sorted(tellers))
-    owner = ", ".join(filter(None, owners))[:255]
-    return night.add_item(group.members[0].kind.value, span_of(group.range), owner=owner, now=now)
+    owner = ", ".join(filter(None, owners))
+    if group.members[0].kind is FindingKind.TESTBED:
+        owner = lab or owner
+    return night.add_item(group.members[0].kind.value, span_of(group.range), owner=owner[:255], now=now)
 
 
 def _queue_messages(

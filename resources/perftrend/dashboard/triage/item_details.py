@@ -20,7 +20,7 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.item_plot import shown_findings, window_of
 from perftrend.dashboard.triage.models import CommitView, CommonFeatures, HistoryEntry
 from perftrend.errors import PerftrendError
-from perftrend.model import EnvironmentChange
+from perftrend.model import REFERENCE, EnvironmentChange
 from perftrend.settings import ProjectSettings
 from perftrend.store.activity import ActivityEntry
 from perftrend.store.alerts import CHANGES, STATUSES, Item, Span, StoredFinding
@@ -44,6 +44,7 @@ _SENT = re.compile(r"(?P<action>.+) of alert (?P<alert>\d{1,10})")
 _KINDS = {
     "regression": "a regression",
     "progression": "an improvement",
+    "testbed": "a change of the testbed",
     "silence": "missing data",
     "stopped": "a testbed without runs",
 }
@@ -91,7 +92,11 @@ def commits_of(site: AppContext, item: Item) -> tuple[list[CommitView], Extent]:
     """Return the commits of the range, the oldest first, and which ones these are."""
     columns = site.store.tiles.axis(item.testbed).columns
     span = item.span
-    measured = [column for column in columns if span.last_good < column.started <= span.first_changed]
+    measured = [
+        column
+        for column in columns
+        if span.last_good < column.started <= span.first_changed and _is_of_product(site, column)
+    ]
     known = () if item.kind == "stopped" else _read_commits(site.settings.project, span)
     if not known:
         return _views(site, item, [(column, None) for column in measured[:MOST_COMMITS]]), "measured"
@@ -103,6 +108,10 @@ def commits_of(site: AppContext, item: Item) -> tuple[list[CommitView], Extent]:
         _views(site, item, [*((column, None) for column in others[:MOST_COMMITS]), *pairs]),
         "newest" if len(known) > MOST_COMMITS else "all",
     )
+
+
+def _is_of_product(site: AppContext, column: TileColumn) -> bool:
+    return any(run.experiment != REFERENCE for run in site.store.tiles.runs(column))
 
 
 def _find_column(measured: Sequence[TileColumn], commit: Commit) -> TileColumn | None:

@@ -27,7 +27,7 @@ def _owners(text: str) -> str:
 
 Status = Literal["new", "ignored", "bug", "snoozed", "closed"]
 EditStatus = Literal["new", "ignored", "bug", "closed"]
-KindName = Literal["regression", "progression", "silence", "stopped"]
+KindName = Literal["regression", "progression", "testbed", "silence", "stopped"]
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Message = Annotated[str, AfterValidator(plain), AfterValidator(str.strip), Field(max_length=1000)]
 Owner = Annotated[str, AfterValidator(plain), AfterValidator(_owners), Field(max_length=255)]
@@ -133,7 +133,7 @@ class ItemView(BaseModel):
 
 
 class TriagePage(BaseModel):
-    """Items: regressions, then progressions, then missing data, each the newest and largest first."""
+    """Items by kind, regressions first; each the newest and largest first."""
 
     counts: dict[str, int]
     """Number of items of each status."""

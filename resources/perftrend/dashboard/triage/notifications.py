@@ -52,6 +52,7 @@ _OMITTED_PARAMETERS = ("testbed", "suite", "test", "metric")
 WORDS = {
     FindingKind.REGRESSION: "regression",
     FindingKind.PROGRESSION: "progression",
+    FindingKind.TESTBED: "change of the testbed",
     FindingKind.SILENCE: "missing data",
     FindingKind.STOPPED: "no runs",
 }

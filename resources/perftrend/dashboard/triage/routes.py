@@ -55,6 +55,7 @@ PER_PAGE = 50
 KIND_NAMES = {
     "regression": "Regression",
     "progression": "Progression",
+    "testbed": "Change of the testbed",
     "silence": "Missing data",
     "stopped": "No runs",
 }

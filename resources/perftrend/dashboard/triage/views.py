@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from perftrend.analysis.alerts import FindingKind
 from perftrend.analysis.formula import Number, format_key, row_id
 from perftrend.analysis.query import parse
 from perftrend.bisect import command as bisect_command
@@ -217,7 +218,7 @@ def _find_related(site: AppContext, item: Item) -> list[ItemView]:
 
 
 def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
-    if item.kind not in CHANGES:
+    if item.kind not in CHANGES or item.kind == FindingKind.TESTBED:
         return None
     trace = now.by_hash.get(item.trace)
     return bisect_command.prepare(

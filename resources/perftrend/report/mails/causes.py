@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import Protocol
 
 from perftrend.analysis import Pattern
-from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict
+from perftrend.model import Better, Change, Outcome, Run, TraceKey, Verdict, reported_change
 from perftrend.report.mails.mail_text import amounts, line, name_of, nic, shorten, unit_name
 from perftrend.report.mails.record import MOST_RUNS, PendingRuns
 from perftrend.report.references import ChangeReference, References
@@ -79,7 +79,7 @@ COLUMNS = ("Test name", "NIC", "Frame size", "Trend [{unit}]", "Runs [#]", "Long
 
 TEXT_COLUMNS = 3
 """Number of columns that are aligned to the left."""
-_CHANGES = (Outcome.REGRESSION, Outcome.PROGRESSION)
+_CHANGES = (Outcome.REGRESSION, Outcome.PROGRESSION, Outcome.TESTBED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +185,13 @@ class ChangeRow:
     link: str
     """URL of the graph of the test; empty: not known."""
     kind: str
-    """``regression`` or ``progression``."""
+    """``regression``, ``progression`` or ``testbed``."""
     is_worse: bool | None
     """Whether the long-term change is for the worse; None: there is none."""
     steps: ChangeReference | None
+    """The builds and commits around the change, and how to bisect it; None: the change is not known."""
     environment: str
     """What else differs between the runs around the change; empty if nothing is known."""
-    """The builds and commits around the change, and how to bisect it; None: the change is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +217,6 @@ def tables(
     ordered = sorted(verdicts, key=_rank)[:MOST_ROWS]
     ordered.sort(key=_kind)
     return [_table(list(group), link, references) for _, group in groupby(ordered, key=_kind)]
-
-
-def reported_change(verdict: Verdict) -> Change | None:
-    """Return the change that a verdict reports: the newest in its direction."""
-    fitting = [change for change in verdict.changes if change.direction.value == verdict.outcome.value]
-    return max(fitting, key=lambda change: change.position, default=None)
 
 
 def _kind(verdict: Verdict) -> tuple[str, str, str]:

@@ -25,12 +25,18 @@ from perftrend.report.mails.causes import (
 )
 from perftrend.report.mails.mail_text import WIDTH, align, line, plain, shorten, wrap
 from perftrend.report.references import References
+from perftrend.report.texts import describe_outcomes
 from perftrend.settings import Settings
 from perftrend.text import format_count
 
 FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS = "failed", "failed-job", "regressions", "progressions"
+TESTBED = "testbed"
 
-CHANGES = {REGRESSIONS: Outcome.REGRESSION, PROGRESSIONS: Outcome.PROGRESSION}
+CHANGES = {
+    REGRESSIONS: Outcome.REGRESSION,
+    PROGRESSIONS: Outcome.PROGRESSION,
+    TESTBED: Outcome.TESTBED,
+}
 
 MOST_CAUSES = 50
 """Maximum number of groups in a mail; the report has all tests."""
@@ -103,8 +109,12 @@ def parts(verdicts: Sequence[Verdict], *, run: Run, links: Links, new_runs: int 
     :param verdicts: one for each trace, in any order.
     :param new_runs: the number of newest runs that no mail has reported.
     """
-    candidates = [_changes(REGRESSIONS, verdicts, links), _failures(verdicts, run, new_runs)]
-    candidates.append(_changes(PROGRESSIONS, verdicts, links))
+    candidates = [
+        _changes(REGRESSIONS, verdicts, links),
+        _changes(TESTBED, verdicts, links),
+        _failures(verdicts, run, new_runs),
+        _changes(PROGRESSIONS, verdicts, links),
+    ]
     return [part for part in candidates if part is not None]
 
 
@@ -161,7 +171,7 @@ def _changes(name: str, verdicts: Sequence[Verdict], links: Links) -> MailPart |
     reported = [verdict for verdict in verdicts if verdict.outcome is CHANGES[name]]
     if not reported:
         return None
-    count = format_count(len(reported), CHANGES[name].value)
+    count = describe_outcomes({CHANGES[name]: len(reported)})
     return MailPart(
         name,
         count,

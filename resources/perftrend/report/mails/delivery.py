@@ -27,6 +27,7 @@ from perftrend.report.mails.content import (
     FAILED_JOB,
     PROGRESSIONS,
     REGRESSIONS,
+    TESTBED,
     Content,
     Links,
     compose,
@@ -36,7 +37,7 @@ from perftrend.report.mails.content import (
 )
 from perftrend.report.mails.record import MailRecord, PendingRuns
 
-NAMES = (FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS)
+NAMES = (FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS, TESTBED)
 """The possible mails."""
 
 FOLDER = "mails"

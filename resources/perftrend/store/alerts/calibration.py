@@ -9,7 +9,6 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from perftrend.store.alerts.item_rows import CHANGES
 from perftrend.store.connection import read_transaction
 from perftrend.store.schema import findings, items, requests, runs
 
@@ -62,7 +61,7 @@ class Calibration:
             .join(items, items.c.id == findings.c.item_id)
             .where(
                 findings.c.found >= since,
-                findings.c.kind.in_(CHANGES),
+                findings.c.kind.in_(("regression", "progression")),
                 findings.c.confidence.is_not(None),
             )
             .subquery()

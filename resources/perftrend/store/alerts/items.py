@@ -35,7 +35,7 @@ from perftrend.store.alerts.item_rows import (
 from perftrend.store.connection import read_transaction, write_transaction
 from perftrend.store.schema import findings, item_alerts, items
 
-_KINDS = ("regression", "progression", "stopped", "silence")
+_KINDS = ("regression", "testbed", "progression", "stopped", "silence")
 """In the order in which they are shown."""
 
 

@@ -14,9 +14,18 @@ import numpy as np
 import pytest
 
 from perftrend.analysis import Criteria, evaluate
-from perftrend.model import Better, Outcome, Result, Run, Series, Status, TraceKey, Verdict
+from perftrend.model import (
+    Better,
+    Outcome,
+    Result,
+    Run,
+    Series,
+    Status,
+    TraceKey,
+    Verdict,
+    reported_change,
+)
 from perftrend.report.mails import MailRecord, reportable
-from perftrend.report.mails.causes import reported_change
 
 STEADY = [10.0, 10.01, 9.99, 10.02, 9.98, 10.0, 10.01, 9.99, 10.0, 10.01, 9.99, 10.0]
 TRACES = {
