@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perftrend.perftest import PatchFinding, PatchTestVerdict
-from perftrend.report import terminal
 from perftrend.report.perftest import texts
 from perftrend.report.perftest.texts import PatchTestRow, PerftestReport
+from perftrend.report.texts import groups, values
 from perftrend.text import excerpt, fit_table, format_count, format_probability, line
 
 ROOM = 10_000
@@ -113,13 +113,13 @@ def console(report: PerftestReport, *, width: int | None = None) -> str:
 def _test(index: int, test: PatchTestVerdict) -> Iterator[str]:
     yield f"Test {index}: {line(test.test)}"
     for name, build in (("parent", test.parent), ("current", test.current)):
-        yield from (f"  {text}" for text in terminal.values(name, build.samples))
+        yield from (f"  {text}" for text in values(name, build.samples))
         for number, reason in build.failed.items():
             yield f"  Failed with {name} in round {number}: {line(reason)}"
         for number, reason in build.untrusted.items():
             yield f"  Not valid with {name} in round {number}: {line(reason)}"
     if test.documented:
-        yield from (f"  {text}" for text in terminal.groups(test.documented))
+        yield from (f"  {text}" for text in groups(test.documented))
     [row] = texts.rows([test])
     if test.comparison:
         yield (
