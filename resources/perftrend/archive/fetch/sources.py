@@ -30,8 +30,8 @@ from perftrend.archive.fetch.builds import (
     require_one_run,
 )
 from perftrend.archive.fetch.logserver import LogServer
-from perftrend.archive.fetch.tarball import Tarball
 from perftrend.archive.fetch.tree import Disk, OneFile, Tree, TreeSource
+from perftrend.archive.fetch.unpack import Tarball
 from perftrend.archive.fetch.web import Credentials, RateLimiter, Web
 from perftrend.errors import UsageError, nearest
 
