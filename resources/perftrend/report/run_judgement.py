@@ -15,7 +15,7 @@ from perftrend.analysis.families import find_shared_changes
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import Outcome, Run, Series, TraceKey, Verdict
-from perftrend.report.mails import job_mails, reportable
+from perftrend.report.mails import delivery, reportable
 from perftrend.report.texts import describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
 from perftrend.store import Store
@@ -110,7 +110,7 @@ def judge_run(
     store.verdicts.save(run, RunVerdict.of(verdicts, judged=datetime.now(UTC)))
     if run.experiment:
         return code
-    mailed = job_mails.write_and_send(
+    mailed = delivery.write_and_send(
         settings,
         partial(reportable, evaluate),
         run=run,
