@@ -5,7 +5,7 @@
     python -m benchmarks.causes [--cases 300] [--traces 1 5] [--json]
 
 A test and a reference build of one or of five traces are simulated over the same nights
-(``perftrend.analysis.families.simulator``): 0.5 to 3 % of noise of each trace, and 0.5 % that all share.
+(``perftrend.analysis.families.nights``): 0.5 to 3 % of noise of each trace, and 0.5 % that all share.
 After 60 nights the product becomes slower, or the testbed and with it the reference build, or both. What the
 reference build says is counted one and four nights later, if the change of the test is certain by then.
 
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.output import grid
-from perftrend.analysis.families.simulator import USUAL, NoiseOfNights, simulate
+from perftrend.analysis.families.nights import USUAL, NoiseOfNights, simulate
 from perftrend.analysis.reference import Blame, ReferenceTrend, estimate_shift
 
 HISTORY = 60

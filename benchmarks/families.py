@@ -4,7 +4,7 @@
 
     python -m benchmarks.families [--nights 60] [--datasets 60] [--only changes noises speed] [--json]
 
-All traces are simulated (``perftrend.analysis.families.simulator``): 300 traces with noise of 0.5 to 3 %
+All traces are simulated (``perftrend.analysis.families.nights``): 300 traces with noise of 0.5 to 3 %
 (Student's t of 4 degrees of freedom) and 0.5 % that all traces of a run share. After 60 runs of history, each
 further run is evaluated as a job does it, until there is an alarm.
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.output import grid
 from perftrend.analysis.families import FamilyChange, find_families, find_family_changes
-from perftrend.analysis.families.simulator import USUAL, NoiseOfNights, simulate
+from perftrend.analysis.families.nights import USUAL, NoiseOfNights, simulate
 
 HISTORY = 60
 PARTS = ("changes", "noises", "speed")

@@ -29,7 +29,7 @@ from perftrend.archive.fetch import (
     Web,
 )
 from perftrend.archive.fetch.builds import Transfer
-from perftrend.archive.fetch.logserver import LogServer
+from perftrend.archive.fetch.sources import LogServer
 from perftrend.archive.fetch.tree import TreeSource
 from perftrend.errors import ServiceError
 from perftrend.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 from perftrend import COMMAND, errors
 from perftrend.cli import options
 from perftrend.model import Run
-from perftrend.report.mails import job_mails
+from perftrend.report.mails import delivery
 from perftrend.report.run_judgement import format_moment, judge_run
 from perftrend.store import Store
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         settings = options.settings(given, overrides)
         as_of = settings.analysis.as_of
-        with job_mails.report_failure(settings), Store.open(settings.store, create=False) as store:
+        with delivery.report_failure(settings), Store.open(settings.store, create=False) as store:
             run = choose_run(
                 store,
                 settings.testbed,

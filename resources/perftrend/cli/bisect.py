@@ -26,7 +26,7 @@ from perftrend.model import BuildMeasurement
 from perftrend.report import gerrit_post
 from perftrend.report.bisect import BisectReport, NamedCommit, show_step, step
 from perftrend.report.bisect.reporter import Reporter, command, partial_outcome, result_of
-from perftrend.report.mails import job_mails
+from perftrend.report.mails import delivery
 from perftrend.settings import Settings
 from perftrend.text import format_count
 
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif job_request := read_request(os.environ, "bisect", settings):
             settings = _with_request(settings, job_request, overrides)
         testbed = scope.involved_testbed(settings, is_requested=job_request is not None)
-        with job_mails.report_failure(settings, testbed=testbed):
+        with delivery.report_failure(settings, testbed=testbed):
             outcome.exit_code = bisection(given, settings, job_request)
     return outcome.exit_code
 

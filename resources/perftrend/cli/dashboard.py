@@ -13,7 +13,7 @@ from perftrend.cli import options
 from perftrend.dashboard import WORKS, AppContext, make_app, server, warm_up
 from perftrend.dashboard.auth import Role, notices
 from perftrend.dashboard.auth.authentication import check, new_token
-from perftrend.dashboard.auth.roles import OPERATOR
+from perftrend.dashboard.auth.users import OPERATOR
 from perftrend.dashboard.background import Work
 from perftrend.dashboard.server import log_to
 from perftrend.settings import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perftrend.cli import options
 from perftrend.console import print_text, print_verdict
-from perftrend.doctor import files, gerrit, jenkins, machine, store, testbeds
+from perftrend.doctor import servers, storage, testbeds
 from perftrend.doctor.check_results import CheckResult, as_lines, as_table, exit_code, summary
 from perftrend.files import write_whole
 from perftrend.settings import Settings
@@ -74,12 +74,12 @@ def check_all(settings: Settings, file: str | None) -> Iterator[CheckResult]:
 
     :param file: the settings file of the command line.
     """
-    yield from machine.check(tolerates_load=testbeds.tolerates_load(settings))
-    yield from testbeds.check(settings)
-    yield from files.check(settings, file, os.environ)
-    yield from store.check(settings)
-    yield from gerrit.check(settings)
-    yield from jenkins.check(settings)
+    yield from testbeds.check_machine(tolerates_load=testbeds.tolerates_load(settings))
+    yield from testbeds.check_testbed(settings)
+    yield from storage.check_files(settings, file, os.environ)
+    yield from storage.check_store(settings)
+    yield from servers.check_gerrit(settings)
+    yield from servers.check_jenkins(settings)
 
 
 def _write_json(file: Path, found: Sequence[CheckResult]) -> None:

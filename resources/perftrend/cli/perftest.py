@@ -21,7 +21,7 @@ from perftrend.perftest import BuildSide, PatchVerdict, Round, runner
 from perftrend.perftest.runner import PatchComparison, PerftestPlan, find_earlier_build
 from perftrend.report import gerrit_post
 from perftrend.report import perftest as report
-from perftrend.report.mails import job_mails
+from perftrend.report.mails import delivery
 from perftrend.report.perftest import PerftestReport, PerftestSubject
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 # A request of the dashboard is on no change: its revision is compared with its parent.
                 given.new = given.new or job_request.revision or None
         testbed = scope.involved_testbed(settings, is_requested=job_request is not None)
-        with job_mails.report_failure(settings, testbed=testbed):
+        with delivery.report_failure(settings, testbed=testbed):
             outcome.exit_code = perftest(given, settings, job_request)
     return outcome.exit_code
 

@@ -19,7 +19,7 @@ from perftrend.execution.job_request import read_request
 from perftrend.measure.embedded.drivers import embedded_version
 from perftrend.measure.specification import Specification
 from perftrend.model import REFERENCE, Run
-from perftrend.report.mails import job_mails
+from perftrend.report.mails import delivery
 from perftrend.report.run_judgement import judge_run
 from perftrend.settings import FILE_VARIABLE, Settings
 from perftrend.store import Store
@@ -86,10 +86,10 @@ def trend(given: argparse.Namespace) -> int:
     settings = options.settings(given, given_by_hand)
     job_request = read_request(os.environ, "trending", settings)
     if job_request is None:
-        with job_mails.report_failure(settings):
+        with delivery.report_failure(settings):
             return _trend(given, settings)
     settings = options.settings(given, {**job_request.overrides, **given_by_hand})
-    with job_mails.report_failure(settings):
+    with delivery.report_failure(settings):
         planned = request_validation.plan_of(job_request.trigger, settings, suites=selection.SUITES)
         with admission.admitted(job_request, settings, lambda _: planned):
             if job_request.is_dry_run:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context, recent_commits, usual_testbed
-from perftrend.dashboard.form_errors import FieldError, in_field
+from perftrend.dashboard.error_pages import FieldError, in_field
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import EXPLORE, of_commit
 from perftrend.dashboard.pages import body_of, done, page, parse_body

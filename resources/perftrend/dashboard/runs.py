@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import TestbedEditor, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.error_pages import in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.model import Outcome, Run, revision_of

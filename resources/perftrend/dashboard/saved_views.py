@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse
 from perftrend.dashboard.auth import Role, TestbedEditor, Viewer
 from perftrend.dashboard.compare.models import Question
 from perftrend.dashboard.context import Context
+from perftrend.dashboard.error_pages import DuplicateError
 from perftrend.dashboard.explore.state import read
-from perftrend.dashboard.form_errors import DuplicateError
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.pages import body_of, done, page, parse_body

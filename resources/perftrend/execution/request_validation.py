@@ -85,7 +85,7 @@ class NarrowerRequest:
 
 @dataclass(frozen=True, slots=True)
 class LimitExceeded:
-    """Why a request is beyond a limit of :mod:`perftrend.execution.request_limits`."""
+    """Why a request is beyond a limit of :mod:`perftrend.execution.admission`."""
 
     reason: str
     room_s: float = 0.0

@@ -172,7 +172,7 @@ def _robot(
     settings: Settings, suites: Path, folder: Path, metadata: Mapping[str, str], tags: Sequence[str]
 ) -> list[str]:
     command = [sys.executable, "-P", "-m", "robot", "--outputdir", str(folder), "--console", "none"]
-    command += ["--listener", "perftrend.keywords.progress.SuiteProgress"]
+    command += ["--listener", "perftrend.keywords.measurement.SuiteProgress"]
     for name, value in metadata.items():
         command += ["--metadata", f"{name}:{value}"]
     for tag in tags:

@@ -9,7 +9,6 @@ Source: "Continuous Performance Trending and Analysis" (graphs and markers) and 
 
 from perftrend.report.document import as_json
 from perftrend.report.page import write
-from perftrend.report.terminal import terminal_table
-from perftrend.report.texts import sentence
+from perftrend.report.texts import sentence, terminal_table
 
 __all__ = ["as_json", "sentence", "terminal_table", "write"]

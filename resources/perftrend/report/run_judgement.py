@@ -16,7 +16,7 @@ from perftrend.analysis.reference import explain_shared_changes, judge_by_refere
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
 from perftrend.model import REFERENCE, Outcome, Run, Series, TraceKey, Verdict, reported_change
-from perftrend.report.mails import job_mails, reportable
+from perftrend.report.mails import delivery, reportable
 from perftrend.report.references import References
 from perftrend.report.texts import describe_environment, describe_shared_change
 from perftrend.settings import AnalysisSettings, Settings
@@ -110,7 +110,7 @@ def judge_run(
     store.verdicts.save(run, RunVerdict.of(verdicts, judged=datetime.now(UTC)))
     if run.experiment not in {"", REFERENCE}:
         return code
-    mailed = job_mails.write_and_send(
+    mailed = delivery.write_and_send(
         settings,
         partial(reportable, evaluate),
         run=run,

@@ -11,7 +11,7 @@ import pytest
 
 from perftrend.analysis import evaluate
 from perftrend.analysis.families import SharedChange
-from perftrend.analysis.families.simulator import NoiseOfNights, simulate
+from perftrend.analysis.families.nights import NoiseOfNights, simulate
 from perftrend.analysis.reference import (
     Blame,
     ReferenceTrend,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perftrend.analysis.families.simulator import simulate
+from perftrend.analysis.families.nights import simulate
 from perftrend.model import REFERENCE, Better, Result, Run, Status, TraceKey
 from perftrend.store import Store
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perftrend.model import Verdict
-from perftrend.report.mails import PendingRuns, job_mails
+from perftrend.report.mails import PendingRuns, delivery
 from perftrend.settings import Settings
 from perftrend.store import Store
 from tests.unit.cli.test_analysis import STEADY, measured, night, result
@@ -57,9 +57,7 @@ def test_analyses_at_the_same_time_report_one_after_the_other(bench: Any) -> Non
                 locked.append(pending.runs)
         return ()
 
-    job_mails.write_and_send(
-        Settings(), judged, run=night(3), runs=lambda: [night(3)], notices=(), new_runs=1
-    )
+    delivery.write_and_send(Settings(), judged, run=night(3), runs=lambda: [night(3)], notices=(), new_runs=1)
 
     assert [(night(3),)] == locked
 
@@ -72,7 +70,7 @@ def test_run_that_is_stored_during_an_analysis_is_reported_by_its_own(
             store.add(night(build), [result("ip4", rate)])
         store.add(night(14), [result("ip4", 10.0)])
     mailed(bench, 12)
-    tell = job_mails.write_and_send
+    tell = delivery.write_and_send
 
     def store_and_tell(*arguments: Any, **options: Any) -> int:
         with Store.open("perftrend.sqlite") as store:
@@ -80,7 +78,7 @@ def test_run_that_is_stored_during_an_analysis_is_reported_by_its_own(
         return tell(*arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(job_mails, "write_and_send", store_and_tell)
+        patch.setattr(delivery, "write_and_send", store_and_tell)
         assert Counter() == mailed(bench, 14)
 
     assert Counter([("ip4", 13)]) == mailed(bench, 13)

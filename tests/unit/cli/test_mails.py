@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.model import Run, Verdict
-from perftrend.report.mails import PendingRuns, job_mails
+from perftrend.report.mails import PendingRuns, delivery
 from perftrend.settings import MailSettings, Settings
 
 MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tell(asked: Asked, **mail: object) -> int:
     settings = Settings(mail=MailSettings.model_validate(mail))
-    return job_mails.write_and_send(settings, nothing_judged, run=RUN, runs=asked, notices=(), new_runs=1)
+    return delivery.write_and_send(settings, nothing_judged, run=RUN, runs=asked, notices=(), new_runs=1)
 
 
 def test_store_is_not_asked_where_nobody_is_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
-from perftrend.dashboard.form_errors import problems_of
+from perftrend.dashboard.error_pages import problems_of
 from perftrend.dashboard.html_forms import FormProblem, SubmittedForm, show_problems
 from perftrend.settings import Settings
 from perftrend.store.alerts import Rules

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.doctor import files
+from perftrend.doctor import storage
 from perftrend.doctor.check_results import CheckResult, Severity
 from perftrend.settings import Settings
 from tests.conftest import Require
@@ -41,7 +41,7 @@ def another_user() -> Iterator[None]:
 def check(
     file: Path | None = None, environment: Mapping[str, str] | None = None, **settings: object
 ) -> list[CheckResult]:
-    return list(files.check(Settings.model_validate(settings), file and str(file), environment or {}))
+    return list(storage.check_files(Settings.model_validate(settings), file and str(file), environment or {}))
 
 
 def faults(found: list[CheckResult]) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from perftrend.clients.gerrit import LabelRights
-from perftrend.doctor import gerrit as doctor
+from perftrend.doctor import servers as doctor
 from perftrend.doctor.check_results import CheckResult, Severity, as_lines
 from perftrend.settings import GerritSettings, Settings
 from tests.doubles import gerrit
@@ -26,7 +26,7 @@ def double() -> Iterator[GerritDouble]:
 
 
 def check(**settings: object) -> dict[str, CheckResult]:
-    found = doctor.check(Settings.model_validate({"gerrit": settings}))
+    found = doctor.check_gerrit(Settings.model_validate({"gerrit": settings}))
     return {each.what: each for each in found}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.doctor import jenkins as doctor
+from perftrend.doctor import servers as doctor
 from perftrend.doctor.check_results import CheckResult, Severity
 from perftrend.settings import Settings
 from tests.doubles import jenkins
@@ -47,7 +47,7 @@ def put(double: JenkinsDouble, path: str, answer: object) -> None:
 def check(double: JenkinsDouble, token: str = SECRET, **others: object) -> dict[str, CheckResult]:
     own = {"url": double.url, "user": "perf", "token": token}
     settings = Settings.model_validate({"jenkins": own, "testbed": "2n-clx", **others})
-    return {each.what: each for each in doctor.check(settings)}
+    return {each.what: each for each in doctor.check_jenkins(settings)}
 
 
 def test_jenkins_that_has_everything_is_ok(double: JenkinsDouble) -> None:

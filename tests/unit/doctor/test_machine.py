@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from perftrend.builds.observation import Gauges, Pulse, Usage, read_usage
-from perftrend.doctor import machine
+from perftrend.doctor import testbeds
 from perftrend.doctor.check_results import CheckResult, Severity
-from perftrend.doctor.machine import MachineSample, judge, observe
+from perftrend.doctor.testbeds import MachineSample, judge_machine, observe_machine
 
 STEADY = {0: [0.001, 0.00102], 1: [0.00101, 0.001]}
 QUIET = MachineSample([0, 1], "0.02 0.10 0.20", 0.03, STEADY, 0.0, 0.001)
@@ -62,7 +62,7 @@ class Recorded:
 
 
 def by_subject(sample: MachineSample) -> dict[str, CheckResult]:
-    return {result.what: result for result in judge(sample)}
+    return {result.what: result for result in judge_machine(sample)}
 
 
 def test_recorded_readings_become_a_sample(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_recorded_readings_become_a_sample(tmp_path: Path) -> None:
     governor.parent.mkdir(parents=True)
     governor.write_text("powersave\n")
 
-    sample = observe(Recorded(tmp_path).gauges, tmp_path, tmp_path)
+    sample = observe_machine(Recorded(tmp_path).gauges, tmp_path, tmp_path)
 
     assert [0, 1] == sample.cores
     assert "0.52 1.10 1.42" == sample.load
@@ -82,7 +82,7 @@ def test_recorded_readings_become_a_sample(tmp_path: Path) -> None:
 
 
 def test_kernel_that_counts_nothing_is_not_judged(tmp_path: Path) -> None:
-    sample = observe(Recorded(tmp_path, ("",) * 3).gauges, tmp_path / "none", tmp_path / "none")
+    sample = observe_machine(Recorded(tmp_path, ("",) * 3).gauges, tmp_path / "none", tmp_path / "none")
 
     found = by_subject(sample)
 
@@ -91,7 +91,7 @@ def test_kernel_that_counts_nothing_is_not_judged(tmp_path: Path) -> None:
 
 
 def test_quiet_machine_is_ok() -> None:
-    assert {Severity.OK} == {result.severity for result in judge(QUIET)}
+    assert {Severity.OK} == {result.severity for result in judge_machine(QUIET)}
 
 
 @pytest.mark.parametrize(("cores", "others"), [(2, 0.06), (4, 2.3), (1, 0.0)])
@@ -135,4 +135,4 @@ def test_governor_other_than_performance_is_a_warning() -> None:
 
 
 def test_testbed_elsewhere_is_not_disturbed_by_this_machine() -> None:
-    assert [Severity.NOT_CHECKED] == [each.severity for each in machine.check(tolerates_load=True)]
+    assert [Severity.NOT_CHECKED] == [each.severity for each in testbeds.check_machine(tolerates_load=True)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.doctor import store
+from perftrend.doctor import storage
 from perftrend.doctor.check_results import CheckResult, Severity
 from perftrend.settings import Settings
 from perftrend.store import Store
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def check(place: object) -> dict[str, CheckResult]:
-    return {found.what: found for found in store.check(Settings(store=str(place)))}
+    return {found.what: found for found in storage.check_store(Settings(store=str(place)))}
 
 
 def set_version(path: Path, version: str) -> None:

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(**settings: object) -> dict[str, CheckResult]:
-    return {found.what: found for found in testbeds.check(Settings.model_validate(settings))}
+    return {found.what: found for found in testbeds.check_testbed(Settings.model_validate(settings))}
 
 
 def test_simulated_testbed_is_usable_by_everyone() -> None:

@@ -15,7 +15,7 @@ import pytest
 from robot import result, running
 
 from perftrend import message
-from perftrend.keywords.progress import TERMINAL, SearchProgress, SuiteProgress, format_trials
+from perftrend.keywords.measurement import TERMINAL, SearchProgress, SuiteProgress, format_trials
 from perftrend.measure import search
 from perftrend.measurement import (
     CriticalLoad,

@@ -6,9 +6,16 @@ common, ``find_family_changes`` those whose traces moved compared with all other
 does so for the series of a testbed.
 """
 
-from perftrend.analysis.families.detection import FALSE_ALARMS, FamilyChange, find_family_changes
-from perftrend.analysis.families.family import Family, find_families
-from perftrend.analysis.families.series import RECENT_RUNS, SharedChange, find_shared_changes
+from perftrend.analysis.families.detection import (
+    FALSE_ALARMS,
+    RECENT_RUNS,
+    Family,
+    FamilyChange,
+    SharedChange,
+    find_families,
+    find_family_changes,
+    find_shared_changes,
+)
 
 __all__ = [
     "FALSE_ALARMS",

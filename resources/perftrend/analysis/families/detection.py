@@ -1,4 +1,7 @@
-"""Detection of changes that a family of traces shares, compared with all other traces.
+"""Detection of changes that families of traces share, compared with all other traces.
+
+A family is a set of traces that have one or two values of parameters in common. Families are found from the
+parameters of the traces, without any configuration.
 
 The values of a family are summed run by run, weighted by the precision of each trace. At each run that a
 change may begin with, the average from there on is compared with the average before: Student's t, with
@@ -20,15 +23,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perftrend.analysis.families.family import FEWEST_TRACES, Family, find_families
 from perftrend.analysis.families.nights import LIMIT, Nights, autocorrelations, memory_of, weighted_medians
 from perftrend.analysis.noise import normal_score
-from perftrend.model import Samples
+from perftrend.model import Better, Run, Samples, Series, TraceKey
 
+if TYPE_CHECKING:
+    from perftrend.analysis.reference import ReferenceFinding
+
+Places = NDArray[np.intp]
+
+FEWEST_TRACES = 5
+"""A smaller family is hardly more evidence than its traces one by one."""
 FALSE_ALARMS = 1 / 1000
 """False alarms per run, over all families together."""
 LEAST_RUNS = 20
@@ -48,6 +60,50 @@ _OWN_MEMORY = 1.5
 """Standard deviations by which the memory of a family must exceed that of all traces to be its own."""
 _FEWEST_DEGREES = 3.0
 _SIGMAS_95 = 1.96
+RECENT_RUNS = 40
+"""Changes that began earlier are not reported any more."""
+_SAME_FOR_ALL = frozenset({"testbed", "experiment"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Traces with the same values of some parameters."""
+
+    parameters: tuple[tuple[str, str], ...]
+    """The names and values that the traces have in common; empty: all traces."""
+    members: Places
+    """The places of the traces, ascending."""
+
+    def __str__(self) -> str:
+        return "&".join(f"{name}={value}" for name, value in self.parameters) or "all traces"
+
+
+def find_families(parameters: Sequence[Mapping[str, str]]) -> list[Family]:
+    """Return the families of traces, those of one parameter first.
+
+    A family has at least :data:`FEWEST_TRACES` traces and at most half of all: a change of more traces than
+    that cannot be distinguished from the opposite change of the others. Of several descriptions of the same
+    traces, the first and shortest one is used.
+
+    :param parameters: names and values of the parameters of each trace.
+    """
+    found: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for place, each in enumerate(parameters):
+        pairs = sorted(each.items())
+        for pair in pairs:
+            found.setdefault((pair,), []).append(place)
+    # Pairs of values of which one is rare are rare, too, so most pairs need not be counted.
+    frequent = {pair for (pair,), members in found.items() if len(members) >= FEWEST_TRACES}
+    for place, each in enumerate(parameters):
+        pairs = sorted(pair for pair in each.items() if pair in frequent)
+        for two in combinations(pairs, 2):
+            found.setdefault(two, []).append(place)
+    families: dict[bytes, Family] = {}
+    for names, members in found.items():
+        if FEWEST_TRACES <= len(members) <= len(parameters) // 2:
+            family = Family(names, np.array(members, dtype=np.intp))
+            families.setdefault(family.members.tobytes(), family)
+    return list(families.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +378,70 @@ def _degrees(runs: Samples, inflation: Samples) -> Samples:
     """Return the degrees of freedom of a variance from runs that resemble each other."""
     independent = runs / inflation * np.where(inflation > 1.0, 1.5, 1.0)
     return np.clip(independent - 1.0, _FEWEST_DEGREES, np.maximum(runs - 1.0, _FEWEST_DEGREES))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChange:
+    """A change that traces with common values of parameters share."""
+
+    parameters: tuple[tuple[str, str], ...]
+    """The names and values that they have in common; empty: all traces."""
+    traces: tuple[TraceKey, ...]
+    last_good: Run
+    """The last run before the change."""
+    first_changed: Run
+    change: float
+    """Relative to before and to all other traces; positive is better."""
+    low: float
+    """Lower end of its 95 % interval."""
+    high: float
+    is_new: bool
+    """Whether it is found by the newest run and was not found without it."""
+    reference: ReferenceFinding | None = None
+    """What the reference build says about a change of all traces; None: nothing is known."""
+
+
+def find_shared_changes(series: Sequence[Series]) -> list[SharedChange]:
+    """Return the recent changes that families of traces share, the clearest first.
+
+    :param series: of one testbed.
+    """
+    runs, values = _matrix(series)
+    parameters = [
+        {name: value for name, value in one.key.parameters if name not in _SAME_FOR_ALL} for one in series
+    ]
+    lower = np.array([one.better is Better.LOWER for one in series], dtype=np.bool_)
+    found = find_family_changes(values, parameters, lower_is_better=lower)
+    recent = [each for each in found if each.run >= len(runs) - RECENT_RUNS]
+    if not recent:
+        return []
+    earlier = find_family_changes(values[:-1], parameters, lower_is_better=lower)
+    known = {(each.family.parameters, each.change > 0) for each in earlier}
+    return [
+        SharedChange(
+            each.family.parameters,
+            tuple(series[place].key for place in each.family.members.tolist()),
+            runs[each.run - 1],
+            runs[each.run],
+            each.change,
+            each.low,
+            each.high,
+            (each.family.parameters, each.change > 0) not in known,
+        )
+        for each in recent
+    ]
+
+
+def _matrix(series: Sequence[Series]) -> tuple[list[Run], Samples]:
+    """Return all runs in the order of time, and the values of all series, shape (runs, series)."""
+    by_identity = {_identity(run): run for one in series for run in one.runs}
+    runs = [by_identity[each] for each in sorted(by_identity)]
+    place_of = {_identity(run): place for place, run in enumerate(runs)}
+    values = np.full((len(runs), len(series)), np.nan)
+    for column, one in enumerate(series):
+        values[[place_of[_identity(run)] for run in one.runs], column] = one.samples
+    return runs, values
+
+
+def _identity(run: Run) -> tuple[datetime, str, int]:
+    return run.started, run.job, run.build

@@ -6,7 +6,6 @@ rows of formulas.
 """
 
 from perftrend.analysis.query.columns import ParameterCodes, Parameters
-from perftrend.analysis.query.contrast import find_contrast
 from perftrend.analysis.query.parser import (
     MOST_PATTERNS,
     format_skia_name,
@@ -14,7 +13,7 @@ from perftrend.analysis.query.parser import (
     parse,
     parse_skia_name,
 )
-from perftrend.analysis.query.table import TraceSource, TraceTable, ValueChoice
+from perftrend.analysis.query.table import TraceSource, TraceTable, ValueChoice, find_contrast
 
 __all__ = [
     "MOST_PATTERNS",

@@ -28,7 +28,7 @@ from perftrend.dashboard.auth.authorization import (
     require_editor,
     viewing,
 )
-from perftrend.dashboard.auth.roles import ANONYMOUS, Person, Role, User
+from perftrend.dashboard.auth.users import ANONYMOUS, Person, Role, User
 
 __all__ = [
     "ANONYMOUS",

@@ -32,8 +32,19 @@ from starlette.responses import Response
 from perftrend import COMMAND
 from perftrend.dashboard.auth.csrf import CsrfProtection
 from perftrend.dashboard.auth.oidc import LIFE_S, Attempts, Provider
-from perftrend.dashboard.auth.roles import ANONYMOUS, LOCAL_EDITOR, TOKEN, Person, Role, Roles, User, is_name
-from perftrend.dashboard.auth.sessions import Sessions, UserSession, browser_of
+from perftrend.dashboard.auth.users import (
+    ANONYMOUS,
+    LOCAL_EDITOR,
+    TOKEN,
+    Person,
+    Role,
+    Roles,
+    Sessions,
+    User,
+    UserSession,
+    browser_of,
+    is_name,
+)
 from perftrend.dashboard.metrics import Metrics
 from perftrend.dashboard.middleware.rate_limit import Clients, is_loopback
 from perftrend.errors import SettingsError, StoreError, UsageError

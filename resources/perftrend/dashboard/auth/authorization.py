@@ -19,7 +19,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from perftrend.dashboard.auth.authentication import Authenticator, Identity
 from perftrend.dashboard.auth.csrf import SAFE_METHODS, read_csrf_token
-from perftrend.dashboard.auth.roles import ANONYMOUS, Role, User
+from perftrend.dashboard.auth.users import ANONYMOUS, Role, User
 from perftrend.errors import StoreError
 
 _FORGED = "this form is from another site or too old; reload the page and send it again"

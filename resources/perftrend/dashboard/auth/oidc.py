@@ -36,7 +36,7 @@ from requests.adapters import BaseAdapter
 from perftrend.clients.http_service import ServiceLogin, whole
 from perftrend.clients.http_session import HttpSession
 from perftrend.dashboard.auth.csrf import Clock, Signer
-from perftrend.dashboard.auth.roles import Person, is_name
+from perftrend.dashboard.auth.users import Person, is_name
 from perftrend.errors import PerftrendError, ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
 from perftrend.store.access import Spent

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from perftrend.dashboard.auth import Admin, TestbedAdmin, User, Viewer, require_admin
 from perftrend.dashboard.auth.authentication import LONGEST_DAYS, new_token
 from perftrend.dashboard.auth.authorization import identity_of
-from perftrend.dashboard.auth.roles import MAXIMUM_NAME, Role, RoleName, is_name
+from perftrend.dashboard.auth.users import MAXIMUM_NAME, Role, RoleName, is_name
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.error_pages import Fault
-from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.error_pages import Fault, in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.errors import UsageError, nearest

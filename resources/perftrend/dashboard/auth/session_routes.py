@@ -26,7 +26,7 @@ from perftrend.dashboard.auth import (
 )
 from perftrend.dashboard.auth.authorization import identity_of
 from perftrend.dashboard.auth.oidc import HOME, Provider, SignInRefusedError
-from perftrend.dashboard.auth.roles import RoleName
+from perftrend.dashboard.auth.users import RoleName
 from perftrend.dashboard.pages import done, page, wants_json
 from perftrend.errors import ServiceError
 from perftrend.store.access import StoredSession

@@ -47,7 +47,7 @@ from perftrend.dashboard.clusters.models import (
     OverrepresentedValue,
 )
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.form_errors import FieldError, in_field
+from perftrend.dashboard.error_pages import FieldError, in_field
 from perftrend.dashboard.workers import EndEvent
 from perftrend.errors import PerftrendError, StoreError, UsageError, explain
 from perftrend.model import finite

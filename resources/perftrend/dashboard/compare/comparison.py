@@ -42,7 +42,7 @@ from perftrend.dashboard.compare.values import (
     with_samples,
 )
 from perftrend.dashboard.context import AppContext
-from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.error_pages import in_field
 from perftrend.errors import UsageError
 from perftrend.model import Better, Samples, TraceKey
 from perftrend.store import Store

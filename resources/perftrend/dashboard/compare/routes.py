@@ -48,8 +48,7 @@ from perftrend.dashboard.compare.table import (
     table_of,
 )
 from perftrend.dashboard.context import AppContext, Context, recent_commits
-from perftrend.dashboard.error_pages import Fault
-from perftrend.dashboard.form_errors import FieldError, in_field, problems_of
+from perftrend.dashboard.error_pages import Fault, FieldError, in_field, problems_of
 from perftrend.dashboard.html_forms import FormProblem
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
 from perftrend.dashboard.response_cache import cacheable

@@ -26,8 +26,7 @@ from starlette.types import Scope
 from perftrend.dashboard.auth import Authenticator, Role, User, authenticator_of, csrf_token
 from perftrend.dashboard.auth.authentication import Identity
 from perftrend.dashboard.auth.authorization import IDENTITY
-from perftrend.dashboard.auth.roles import Person
-from perftrend.dashboard.auth.sessions import UserSession
+from perftrend.dashboard.auth.users import Person, UserSession
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.middleware.rate_limit import is_loopback
 

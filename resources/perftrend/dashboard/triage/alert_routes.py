@@ -24,7 +24,7 @@ from perftrend.analysis.query import parse
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.background import defect
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.form_errors import FieldError, in_field
+from perftrend.dashboard.error_pages import FieldError, in_field
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable
 from perftrend.dashboard.triage.alert_models import (

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from perftrend.dashboard import links
 from perftrend.dashboard.auth import Role, TestbedEditor, User, Viewer, require_editor
 from perftrend.dashboard.context import AppContext, Context
-from perftrend.dashboard.form_errors import in_field
+from perftrend.dashboard.error_pages import in_field
 from perftrend.dashboard.formats import percent
 from perftrend.dashboard.pages import body_of, done, page, parse_body
 from perftrend.dashboard.response_cache import cacheable

@@ -19,7 +19,7 @@ from perftrend.errors import BuildError
 from perftrend.model import BuildMeasurement
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.texts import BisectReport, Cells, attempted_commits, effects, measurements
-from perftrend.report.terminal import groups, values
+from perftrend.report.texts import groups, values
 from perftrend.text import HASH, align, excerpt, fit_table, format_count, format_probability, line, value
 
 ROOM = 11_000

@@ -9,16 +9,22 @@ looks like a token, so no file has a dollar sign.
 By SMTP each recipient gets one mail with everything that concerns them. General recipients get everything.
 Recipients that the specification names for some tests get the changes of these, and those that are newly
 without a valid result. A recipient whom a run does not concern gets no mail.
+
+A job that a user starts by hand sends nothing by default: outside of Jenkins no file is written, and without
+``mail.server`` nothing leaves this machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from perftrend import console
 from perftrend.clients.mail import Mail, MailRefusedError, MailServer
-from perftrend.errors import PerftrendError, ServiceError, SettingsError
+from perftrend.errors import EXIT_PASS, PerftrendError, ServiceError, SettingsError, UsageError
 from perftrend.files import write_whole
 from perftrend.model import Run, Verdict
 from perftrend.report.mails.causes import is_new, lacks_result
@@ -35,7 +41,8 @@ from perftrend.report.mails.content import (
     compose_no_results,
     parts,
 )
-from perftrend.report.mails.record import MailRecord, PendingRuns
+from perftrend.report.mails.record import FILES, MailRecord, PendingRuns
+from perftrend.settings import Settings
 
 NAMES = (FAILED, FAILED_JOB, REGRESSIONS, PROGRESSIONS, TESTBED)
 """The possible mails."""
@@ -302,3 +309,110 @@ def _mail(recipient: str, content: Content, *, testbed: str, job: str, build: in
 
 def _fold_case(address: str) -> str:
     return address.lower()
+
+
+def write_and_send(
+    settings: Settings,
+    judged: Judged,
+    *,
+    run: Run,
+    runs: Callable[[], Sequence[Run]],
+    notices: Sequence[str],
+    new_runs: int,
+) -> int:
+    """Write and send the mails of a run, and return the exit code: a mail that was not sent is an error.
+
+    :param judged: returns the verdicts for a mail about some runs.
+    :param runs: returns the runs of the testbed in the store; called only if mails are written or sent.
+    :param notices: notices for readers.
+    :param new_runs: number of the newest runs that the first mail to a recipient covers.
+    """
+    if not (_build_url() or settings.mail.server):
+        return EXIT_PASS
+    try:
+        record = MailRecord(settings.mail.record)
+        with record.lock(run):
+            return _write_and_send(
+                settings, judged, run=run, runs=runs(), record=record, notices=notices, new_runs=new_runs
+            )
+    except PerftrendError as error:
+        # The verdict is valid nevertheless, so this must not end the job as one without results.
+        console.warn(f"mails: {error}")
+        return error.exit_code
+
+
+def _write_and_send(
+    settings: Settings,
+    judged: Judged,
+    *,
+    run: Run,
+    runs: Sequence[Run],
+    record: MailRecord,
+    notices: Sequence[str],
+    new_runs: int,
+) -> int:
+    server = MailServer.of(settings.mail)  # raises errors before a run counts as reported
+    if _build_url():
+        pending = record.find_pending(run, runs, FILES, at_first=new_runs)
+        write(
+            settings.report,
+            judged(pending) if pending.runs else (),
+            run=run,
+            links=_links(settings),
+            notices=notices,
+            new_runs=len(pending.runs) or 1,
+        )
+        record.mark(pending, FILES)
+    if server is None:
+        return EXIT_PASS
+    try:
+        send(
+            judged,
+            run=run,
+            runs=runs,
+            server=server,
+            recipients=settings.mail.recipients,
+            record=record,
+            links=_links(settings),
+            notices=notices,
+            at_first=new_runs,
+        )
+    except ServiceError as error:
+        # The verdict is valid nevertheless; the next analysis sends the missing mails.
+        console.warn(str(error))
+        return error.exit_code
+    return EXIT_PASS
+
+
+@contextmanager
+def report_failure(settings: Settings, *, testbed: str | None = None) -> Iterator[None]:
+    """Write the mail of a job that ends without results, if Jenkins runs it.
+
+    :param testbed: its name, empty if none is involved; None: that of the settings.
+    """
+    try:
+        yield
+    except PerftrendError as error:
+        build = os.environ.get("BUILD_NUMBER", "")
+        # A mistake in a comment concerns its author, who gets it from Jenkins or the listener.
+        is_mistyped = isinstance(error, UsageError) and os.environ.get("GERRIT_EVENT_COMMENT_TEXT")
+        if _build_url() and build.isdecimal() and not is_mistyped:
+            write_failed_job(
+                settings.report,
+                job=os.environ.get("JOB_NAME", ""),
+                build=int(build),
+                testbed=settings.testbed if testbed is None else testbed,
+                reason=str(error),
+                links=_links(settings),
+            )
+        raise
+
+
+def _build_url() -> str:
+    return os.environ.get("BUILD_URL", "")
+
+
+def _links(settings: Settings) -> Links:
+    url = _build_url()
+    report = f"{url.rstrip('/')}/artifact/report/index.html" if url else ""
+    return Links(report=report, build=url, settings=settings)

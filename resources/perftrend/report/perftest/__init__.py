@@ -1,7 +1,6 @@
 """Reports of a per-patch test: the message in Gerrit, the console's text, JSON and a page."""
 
-from perftrend.report.perftest.messages import console, message
-from perftrend.report.perftest.page import document, files, write
+from perftrend.report.perftest.page import console, document, files, message, write
 from perftrend.report.perftest.texts import PerftestReport, PerftestSubject, sentence
 
 __all__ = [

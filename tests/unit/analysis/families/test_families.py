@@ -14,8 +14,13 @@ from perftrend.analysis.families import (
     find_family_changes,
     find_shared_changes,
 )
-from perftrend.analysis.families.nights import NoiseMemory, autocorrelations, memory_of
-from perftrend.analysis.families.simulator import NoiseOfNights, simulate
+from perftrend.analysis.families.nights import (
+    NoiseMemory,
+    NoiseOfNights,
+    autocorrelations,
+    memory_of,
+    simulate,
+)
 from perftrend.model import Better, Run, Samples, Series, TraceKey
 
 HISTORY = 60

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftrend.analysis.query import TraceTable, find_contrast
-from perftrend.analysis.query.contrast import Contrast, Feature
+from perftrend.analysis.query.table import Contrast, Feature
 from perftrend.model import TraceKey
 
 ACL, FRAMES, CORES, METRICS = ("base", "iacl50"), ("64b", "imix"), ("1c", "2c"), ("mrr", "ndrpdr")

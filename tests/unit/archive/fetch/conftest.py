@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perftrend.archive.fetch import Access, DownloadLimits, Fetcher, FileCache, RateLimiter, Web
-from perftrend.archive.fetch.logserver import LogServer
+from perftrend.archive.fetch.sources import LogServer
 from perftrend.archive.fetch.tree import TreeSource
 from tests.doubles.archive_server import Behaviour, Server
 

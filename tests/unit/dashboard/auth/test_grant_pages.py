@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.auth.authentication import new_token
-from perftrend.dashboard.auth.roles import Role
+from perftrend.dashboard.auth.users import Role
 from perftrend.model import Run
 from perftrend.settings import Settings
 from perftrend.store import Store

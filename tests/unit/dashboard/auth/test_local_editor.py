@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext, make_app
 from perftrend.dashboard.auth.authentication import has_local_editors, notices
-from perftrend.dashboard.auth.roles import LOCAL, is_name
+from perftrend.dashboard.auth.users import LOCAL, is_name
 from perftrend.settings import Settings
 from perftrend.store import Store
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from perftrend.dashboard.auth.oidc import LoginAttempt, Provider, SignInRefusedError
-from perftrend.dashboard.auth.roles import Person
+from perftrend.dashboard.auth.users import Person
 from perftrend.errors import ServiceError, SettingsError
 from perftrend.settings import DashboardSettings
 from tests.doubles.idp import EC, ISSUER, OTHER, RSA, Idp

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.dashboard.auth.roles import Person, Role, Roles, User, is_name
+from perftrend.dashboard.auth.users import Person, Role, Roles, User, is_name
 from perftrend.store.access import ALL_TESTBEDS, Grant
 
 ROLES = Roles(admins=frozenset({"ada", "group:ops"}), editors=frozenset({"eva", "group:perf"}))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from perftrend.dashboard.auth.csrf import Signer
 from perftrend.dashboard.auth.oidc import Attempts, path_of_ours
-from perftrend.dashboard.auth.roles import Person
-from perftrend.dashboard.auth.sessions import Sessions, browser_of
+from perftrend.dashboard.auth.users import Person, Sessions, browser_of
 from perftrend.store import Store
 from perftrend.store.connection import write_transaction
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.auth.authentication import find_token, new_token, user_of
-from perftrend.dashboard.auth.roles import Person, Role, User
+from perftrend.dashboard.auth.users import Person, Role, User
 from perftrend.errors import UsageError
 from perftrend.store import Store
 from perftrend.store.access import Token

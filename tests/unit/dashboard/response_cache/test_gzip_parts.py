@@ -8,7 +8,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.dashboard.response_cache.answers import assemble_gzip, compress_part
+from perftrend.dashboard.response_cache.cache import assemble_gzip, compress_part
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))

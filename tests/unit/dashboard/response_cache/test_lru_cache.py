@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perftrend.dashboard.auth import Role
-from perftrend.dashboard.response_cache.answers import Answer
-from perftrend.dashboard.response_cache.cache import OVERHEAD, CachedResponse, DataVersion, LruCache
+from perftrend.dashboard.response_cache.cache import OVERHEAD, Answer, CachedResponse, DataVersion, LruCache
 from perftrend.dashboard.response_cache.cache_key import CacheKey, Reader
 
 READER = Reader(Role.VIEWER, testbeds=(), signed_in=False, has_forms=False, has_session=False, is_here=False)

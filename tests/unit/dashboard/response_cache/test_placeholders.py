@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perftrend.dashboard.response_cache.answers import Answer
+from perftrend.dashboard.response_cache.cache import Answer
 from perftrend.dashboard.response_cache.cache_key import NAME, TOKEN, parts_of
 
 
