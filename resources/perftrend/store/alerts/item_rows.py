@@ -17,7 +17,6 @@ from perftrend.store.rows import current_hash
 from perftrend.store.schema import Moment, findings, items, runs
 
 CHANGES = ("regression", "progression", "testbed")
-"""The kinds of items that are changes of values."""
 """Kinds of items that are changes of values; the others are about missing ones."""
 SNOOZED = "snoozed"
 STATUSES = ("new", "ignored", "bug", SNOOZED, "closed")

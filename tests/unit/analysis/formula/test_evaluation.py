@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,24 @@ CONFIGS = {
 )
 def test_a_filter_gives_what_its_query_fits(evaluated: Any, query: str, count: int) -> None:
     assert count == len(evaluated(f'filter("{query}")', CONFIGS))
+
+
+def test_trace_is_shown_relative_to_a_reference_build(evaluated: Any) -> None:
+    """The testbed is 10 % slower from the third night on, the product from the fourth one on, too."""
+    page = (Path(__file__).parents[4] / "docs" / "method" / "reference-build.rst").read_text(encoding="utf-8")
+    formula = page.partition("in :doc:`formulas <formulas>`::\n")[2].partition("\nA point")[0]
+    hole = math.nan
+    rows = {
+        ",metric=mrr,test=64b-1c-ip4-mrr,": [hole, 10, hole, 10, hole, 9, hole, 8.1],
+        ",experiment=reference,metric=mrr,test=64b-1c-ip4-mrr,": [4, hole, 4, hole, 3.6, hole, 3.6, hole],
+        ",experiment=reference,metric=mrr,test=64b-1c-l2-mrr,": [2, hole, 2, hole, 1.8, hole, 1.8, hole],
+    }
+
+    (values,) = evaluated(formula.strip(), rows).matrix
+
+    relative = values[::2] / values[0]
+    assert [1.0, 1.0, 1.0, 0.9] == pytest.approx(relative.tolist())
+    assert np.isnan(values[1::2]).all()
 
 
 def test_rows_of_the_store_keep_their_names(evaluated: Any) -> None:
