@@ -56,6 +56,11 @@ def cycle_metric(part: str) -> str:
     return f"{_PREFIX}{part}"
 
 
+def cycle_part(metric: str) -> str:
+    """Return the part that a metric counts the cycles of; empty if it is another metric."""
+    return metric.removeprefix(_PREFIX) if is_cycle_metric(metric) else ""
+
+
 def is_cycle_metric(name: str) -> bool:
     """Whether a metric is the cycles per packet of a part."""
     return name.startswith(_PREFIX)

@@ -49,7 +49,7 @@ _FEW = 3
 """The median of fewer values is their average."""
 _SIGMAS_95 = 1.96
 _SMALLEST_SCALE = 1e-4
-"""Relative deviation of a trace that hardly varies."""
+"""Deviation of a trace that hardly varies."""
 
 
 class Blame(StrEnum):
@@ -223,12 +223,18 @@ def explain_shared_changes(
 
 
 def estimate_shift(
-    moments: Sequence[datetime], values: Samples, last_good: datetime, first_changed: datetime
+    moments: Sequence[datetime],
+    values: Samples,
+    last_good: datetime,
+    first_changed: datetime,
+    *,
+    least_scale: float = 0.0,
 ) -> Shift | None:
     """Return the shift between two runs.
 
     :param moments: when each run started, ascending.
-    :param values: logarithms, NaN for gaps, shape (runs,).
+    :param values: of any unit, such as logarithms; NaN for gaps, shape (runs,).
+    :param least_scale: the least deviation of a run, relative to the larger of both medians.
     :returns: None if there is no value after the change, or too few before it.
     """
     known = [
@@ -245,8 +251,9 @@ def estimate_shift(
         (math.pi / 2 if size >= _FEW else 1.0) * float(memory.inflation(size)[-1]) / size
         for size in (before.size, after.size)
     )
-    error = max(scale, _SMALLEST_SCALE) * math.sqrt(variance)
-    return Shift(float(np.median(after) - np.median(before)), error, before.size - 1)
+    old, new = float(np.median(before)), float(np.median(after))
+    error = max(scale, _SMALLEST_SCALE, least_scale * max(abs(old), abs(new))) * math.sqrt(variance)
+    return Shift(new - old, error, before.size - 1)
 
 
 def ends_of(change: Change, runs: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftrend import errors, watchlist
+from perftrend.analysis.cycles import part_of
 from perftrend.analysis.reference import ReferenceTrends, reference_trends
 from perftrend.archive import of_test
 from perftrend.archive.output_xml import RecordedTest
@@ -112,6 +113,8 @@ class CurrentWatchlist:
     """Notices about the specification for readers."""
     reference: ReferenceTrends
     """The trends of the reference build of the testbed."""
+    cycles: tuple[Series, ...]
+    """The cycles per packet of all tests, watched or not."""
 
 
 def choose_traces(
@@ -134,12 +137,13 @@ def choose_traces(
     """
     series = tuple(series)
     reference = reference_trends(series)
+    cycles = tuple(one for one in series if part_of(one.key))
     known = None if expected is None else frozenset(map(names.current, expected))
     file = settings.analysis.specification
     if file is None:
         keys = {one.key for one in series} | (known or set())
         return CurrentWatchlist(
-            series, dict.fromkeys(keys, WatchlistEntry()), known, tuple(results), (), reference
+            series, dict.fromkeys(keys, WatchlistEntry()), known, tuple(results), (), reference, cycles
         )
     chosen = watchlist.load(file)
     if known is not None:
@@ -160,6 +164,7 @@ def choose_traces(
             for number in found.unused
         ),
         reference,
+        cycles,
     )
 
 

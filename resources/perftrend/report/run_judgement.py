@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perftrend import console, errors, report
 from perftrend.analysis import Criteria, Method, Significance, evaluate_all, series_known_at
+from perftrend.analysis.cycles import explain_by_cycles
 from perftrend.analysis.families import SharedChange, find_shared_changes
 from perftrend.analysis.reference import explain_shared_changes, judge_by_reference
 from perftrend.execution import selection
@@ -77,9 +78,10 @@ def judge_run(
             },
         )
         reference = {kind: trend.until(at.started) for kind, trend in known.reference.items()}
+        judged = [judge_by_reference(verdict, reference) for verdict in verdicts]
         return tuple(
-            _with_owners(judge_by_reference(verdict, reference), known.entries, settings.mail.lab)
-            for verdict in verdicts
+            _with_owners(verdict, known.entries, settings.mail.lab)
+            for verdict in explain_by_cycles(judged, _series_until(known.cycles, at, without))
         )
 
     def evaluate(at: Run, *, new_runs: int = 1, without: Collection[Run] = ()) -> tuple[Verdict, ...]:

@@ -22,7 +22,9 @@ from perftrend.analysis.alerts import (
     TraceHistory,
     find_measuring_jobs,
 )
+from perftrend.analysis.alerts.findings import CHANGES
 from perftrend.analysis.alerts.history import Reach
+from perftrend.analysis.cycles import CycleHistory, TestName, part_of, without_metric
 from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.reference import Blame, ReferenceTrend, ReferenceTrends
@@ -184,20 +186,21 @@ def look(
     measured: dict[int, NDArray[np.bool_]] = {}
     jobs_at: dict[int, tuple[frozenset[str], ...]] = {}
     places: tuple[MeasuredCommit, ...] = ()
-    reference = _read_reference(store, axis, traces, last=longest)
+    judge = FindingJudge.of(store, axis, traces, last=longest)
     for start in range(0, len(wanted), _AT_ONCE):
         rows = wanted[start : start + _AT_ONCE]
         chosen = [traces[row] for row in rows]
         history = history_of(store, axis, chosen, last=longest)
         places = history.places
-        row_of = {trace.hash: row for row, trace in enumerate(chosen)}
+        by_hash = {trace.hash: trace for trace in chosen}
         for watched, watch in zip(is_watched, watches, strict=True):
             own = part(history, np.flatnonzero(watched[rows]), watch.rule.detector.history)
             number = watch.alert.identity
             found += [
-                (number, _judge(finding, history, row_of[finding.trace], chosen, reference))
+                (number, judged)
                 for finding in watch.rule.find(own, between=give_way)
                 if not (finding.kind is FindingKind.SILENCE and finding.trace in optional)
+                and (judged := judge.judge(finding, by_hash[finding.trace], history))
             ]
             has_value = measured.setdefault(number, np.zeros(own.values.shape[1], dtype=np.bool_))
             has_value |= np.isfinite(own.values).any(axis=0)
@@ -237,39 +240,66 @@ def history_of(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last:
     )
 
 
-def _read_reference(store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last: int) -> ReferenceTrends:
-    """Return the trends of the testbed's reference build over the newest commits."""
-    kinds: dict[tuple[str, Better], list[StoredTrace]] = defaultdict(list)
-    for trace in traces:
-        if trace.key.experiment == REFERENCE:
-            kinds[trace.unit, trace.better].append(trace)
-    trends = {}
-    for kind, own in kinds.items():
-        history = history_of(store, axis, own, last=last)
+@dataclass(frozen=True, slots=True, eq=False)
+class FindingJudge:
+    """Decides what regressions are: of the product, of the testbed, or cycles that have only moved."""
+
+    store: Store
+    axis: Axis
+    last: int
+    """Number of the newest commits that are read."""
+    reference: ReferenceTrends
+    parts: Mapping[TestName, Mapping[str, StoredTrace]]
+    """The traces of the cycles of each test, by part of the device."""
+
+    @classmethod
+    def of(cls, store: Store, axis: Axis, traces: Sequence[StoredTrace], *, last: int) -> FindingJudge:
+        """Read the traces of the reference build over the newest commits.
+
+        :param traces: all traces of the testbed.
+        """
+        kinds: dict[tuple[str, Better], list[StoredTrace]] = defaultdict(list)
+        parts: dict[TestName, dict[str, StoredTrace]] = defaultdict(dict)
+        for trace in traces:
+            if trace.key.experiment == REFERENCE:
+                kinds[trace.unit, trace.better].append(trace)
+            if part := part_of(trace.key):
+                parts[without_metric(trace.key)][part] = trace
+        trends = {}
+        for kind, own in kinds.items():
+            history = history_of(store, axis, own, last=last)
+            moments = [place.moment for place in history.places]
+            is_lower = kind[1] is Better.LOWER
+            trends[kind] = ReferenceTrend.of(moments, history.values.T, lower_is_better=is_lower)
+        return cls(store, axis, last, trends, parts)
+
+    def judge(self, finding: Finding, trace: StoredTrace, history: TraceHistory) -> Finding | None:
+        """Return a finding, as one of the testbed if the reference build says so; None if it is no change."""
+        if finding.kind not in CHANGES or self._has_moved(finding, trace):
+            return finding if finding.kind not in CHANGES else None
+        trend = self.reference.get((trace.unit, trace.better))
+        if finding.kind is not FindingKind.REGRESSION or trend is None:
+            return finding
         moments = [place.moment for place in history.places]
-        is_lower = kind[1] is Better.LOWER
-        trends[kind] = ReferenceTrend.of(moments, history.values.T, lower_is_better=is_lower)
-    return trends
-
-
-def _judge(
-    finding: Finding,
-    history: TraceHistory,
-    row: int,
-    traces: Sequence[StoredTrace],
-    reference: ReferenceTrends,
-) -> Finding:
-    """Return a finding; a regression is one of the testbed if the reference build says so."""
-    trace = traces[row]
-    trend = reference.get((trace.unit, trace.better))
-    if finding.kind is not FindingKind.REGRESSION or trend is None:
+        values = history.values[history.traces.index(trace.hash)]
+        judged = trend.judge(moments, values, *_ends(finding), better=trace.better)
+        if trace.key.experiment == REFERENCE or (judged and judged.blame is Blame.TESTBED):
+            return replace(finding, kind=FindingKind.TESTBED)
         return finding
-    moments = [place.moment for place in history.places]
-    ends = finding.range.last_good.moment, finding.range.first_changed.moment
-    judged = trend.judge(moments, history.values[row], *ends, better=trace.better)
-    if trace.key.experiment == REFERENCE or (judged and judged.blame is Blame.TESTBED):
-        return replace(finding, kind=FindingKind.TESTBED)
-    return finding
+
+    def _has_moved(self, finding: Finding, trace: StoredTrace) -> bool:
+        own = part_of(trace.key)
+        parts = self.parts[without_metric(trace.key)] if own else {}
+        if len(parts) <= 1:
+            return False
+        history = history_of(self.store, self.axis, list(parts.values()), last=self.last)
+        cycles = dict(zip(parts, history.values, strict=True))
+        moments = [place.moment for place in history.places]
+        return CycleHistory.of(moments, cycles).has_moved(own, *_ends(finding))
+
+
+def _ends(finding: Finding) -> tuple[datetime, datetime]:
+    return finding.range.last_good.moment, finding.range.first_changed.moment
 
 
 def part(history: TraceHistory, rows: NDArray[np.intp], last: int) -> TraceHistory:

@@ -10,7 +10,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from perftrend.analysis.cycles import CycleHistory, part_of, without_metric
 from perftrend.analysis.environment import compare_environments
+from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import find_contrast
 from perftrend.builds import find_mirror
 from perftrend.clients.git import Commit, Repository
@@ -76,6 +78,33 @@ def find_common_features(now: Traces, item: Item, findings: Sequence[StoredFindi
         others=found.others,
         of_others=found.of_others,
     )
+
+
+def find_costly_parts(
+    site: AppContext, now: Traces, item: Item, findings: Sequence[StoredFinding]
+) -> list[str]:
+    """Return the parts of the device that take more cycles per packet, in the test that fell the most.
+
+    :param findings: those of the item, the largest first.
+    """
+    found = [now.by_hash[each.trace].key for each in findings if each.trace in now.by_hash]
+    names = [without_metric(key) for key in found if not part_of(key)]
+    if item.kind != "regression" or not names:
+        return []
+    name = names[0]
+    rows = now.table.rows(Query(tuple(Term(key, value) for key, value in name)))
+    traces = [now.stored[row] for row in rows]
+    parts = {part_of(each.key): each for each in traces if without_metric(each.key) == name}
+    parts.pop("", None)
+    if not parts:
+        return []
+    axis = site.store.tiles.axis(item.testbed)
+    window = window_of(axis.columns, item.span, is_own=True)
+    columns = window.columns if window else range(len(axis.columns))
+    values = site.store.tiles.values(axis, [each.trace_id for each in parts.values()], columns)
+    moments = [axis.columns[place].started for place in columns]
+    history = CycleHistory.of(moments, dict(zip(parts, values, strict=True)))
+    return [str(each) for each in history.costly(item.span.last_good, item.span.first_changed)]
 
 
 def environment_changes(site: AppContext, item: Item) -> list[EnvironmentChange]:

@@ -301,6 +301,8 @@ class ItemDetail(BaseModel):
     """Whether the last good run and the first changed one measured the same commit."""
     common: CommonFeatures | None
     """What distinguishes the traces from the others of the testbed; null: nothing, or there is only one."""
+    cycles: list[str]
+    """The parts of the device that take more cycles per packet, in words, in the test that fell the most."""
     environment: list[EnvironmentChange]
     """What else differs between the two runs, apart from the commit of the device."""
     git_log: str

@@ -22,6 +22,7 @@ from perftrend.dashboard.triage.item_details import (
     commits_of,
     environment_changes,
     find_common_features,
+    find_costly_parts,
     history_entry,
 )
 from perftrend.dashboard.triage.item_plot import item_plots, shown_findings, window_of
@@ -123,6 +124,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
         commits_are=commits_are,
         same_commit=bool(old) and old == new and item.kind in CHANGES,
         common=find_common_features(now, item, findings),
+        cycles=find_costly_parts(site, now, item, findings),
         environment=[] if item.kind == "stopped" else environment_changes(site, item),
         git_log=f"git log --oneline {old}..{new}" if has_range else "",
         bisect=_bisection(site, now, item),

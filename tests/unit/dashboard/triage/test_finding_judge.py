@@ -1,4 +1,4 @@
-"""Items of a testbed whose reference build is measured, too."""
+"""Findings that are those of the testbed, or of cycles that have only moved, and the pages of their items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perftrend.dashboard import AppContext
 from perftrend.dashboard.catalog import Catalog
 from perftrend.dashboard.triage import evaluate
 from perftrend.dashboard.triage.views import item_detail
-from perftrend.model import REFERENCE, Better, Result, Run, Status
+from perftrend.model import REFERENCE, Better, Result, Run, Status, TraceKey
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Item
@@ -73,3 +73,31 @@ def test_evidence_that_arrives_later_replaces_the_regression(nights: Nights, ale
     items = {each.kind: each.status for each in evaluated(nights)}
 
     assert {"testbed": "new", "regression": "closed"} == items
+
+
+def test_cycles_that_have_only_moved_are_no_item(store: Store, alert: Alert, settings: Settings) -> None:
+    noise = random.Random(7)  # noqa: S311 - noise
+    for night in range(MEASURED):
+        started = FIRST + timedelta(days=night)
+        is_late = night >= STEPS["a"]
+        cycles = {
+            ("moved", "lookup"): 40.0 if is_late else 60.0,
+            ("moved", "rewrite"): 60.0 if is_late else 40.0,
+            ("slower", "lookup"): 60.0,
+            ("slower", "rewrite"): 60.0 if is_late else 40.0,
+        }
+        results = []
+        for (test, part), usual in cycles.items():
+            trace = TraceKey.of(testbed=TESTBED, test=test, metric=f"cycles_{part}")
+            value = usual * noise.gauss(1.0, 0.003)
+            results.append(Result(trace, "cycles", Better.LOWER, Status.PASS, (value,), value))
+        rate = (8e6 if is_late else 1e7) * noise.gauss(1.0, 0.003)
+        results.append(Result(key("slower"), "pps", Better.HIGHER, Status.PASS, (rate,), rate))
+        store.add(Run(TESTBED, "nightly", night + 1, started, started, {"device": commit(night)}), results)
+
+    (item,) = evaluated(Nights(store, MEASURED))
+
+    traces = {each.hash: each.key for each in Catalog(store).now().stored}
+    assert ("regression", 2, "slower") == (item.kind, item.traces, traces[item.trace]["test"])
+    (text,) = item_detail(AppContext.of(settings, store), item, may_edit=True).cycles
+    assert text.startswith("rewrite takes 2")
