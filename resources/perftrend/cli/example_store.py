@@ -122,6 +122,10 @@ NEW = ("64b-1c-ethip4ipsec4tnlsw-ip4base-int-aes256gcm-ndrpdr", 285)
 GONE = ("1518b-1c-eth-l2bdbasemaclrn-mrr", 215)
 """A test, and the day from which it is no longer measured."""
 
+KERNELS = ("6.1.0-26-amd64", "6.1.0-28-amd64")
+UPDATED = ("2n-clx", 349)
+"""A testbed whose device gets the newer kernel, and the day: that of the atomic counters."""
+
 ALERT = Rules("Changes and missing data", "", silent_runs=3, silent_hours=72, owner="example")
 """A rule that creates alerts to triage."""
 
@@ -249,6 +253,7 @@ def year(until: date, *, seed: int = SEED) -> Iterator[tuple[Run, list[Result]]]
             continue
         builds[testbed] += 1
         run = _run(testbed, builds[testbed], _day(until, day), revisions[day])
+        run = replace(run, environment=_environment(testbed, day))
         measured = [each for each in traces[testbed] if _is_there(each.key["test"], day)]
         yield run, [each.result(day) for each in measured if random.random() >= _MISSED / 10]
 
@@ -264,6 +269,12 @@ def _run(testbed: ExampleTestbed, build: int, day: date, revision: str) -> Run:
         testbed.name, job, build, started, started + timedelta(hours=3, minutes=40),
         {"device": revision, "generator": "v3.03"}, simulated=True,
     )  # fmt: skip
+
+
+def _environment(testbed: ExampleTestbed, day: int) -> dict[str, str]:
+    """Return the machines of a testbed on a day."""
+    is_updated = testbed.name == UPDATED[0] and day >= UPDATED[1]
+    return {"dut: kernel": KERNELS[is_updated], "dut: governor": "performance", "tg: kernel": KERNELS[0]}
 
 
 def _revisions(until: date, random: np.random.Generator) -> Iterator[str]:
