@@ -110,7 +110,7 @@ class Wiring(Protocol):
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
     is_remote: bool = False
-    """Whether the ports are on other machines."""
+    """Whether ports are on other machines."""
 
     def unusable(self) -> str:
         """Return why this machine does not support the wiring; empty if it does."""
@@ -141,6 +141,10 @@ class Wiring(Protocol):
     def at_node(self, node: str, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` on a node."""
         return self.at_generator(command) if node == "tg" else self.at_device(command)
+
+    def is_node_remote(self, node: str) -> bool:  # noqa: ARG002 - for wirings with nodes of both kinds
+        """Return whether a node is another machine."""
+        return self.is_remote
 
     def forward_generator(self, target: Target) -> Target:
         """Return the port or socket of this machine that leads to one of the generator's node.
