@@ -185,6 +185,14 @@ class Wiring(Protocol):
         del name, owner, wait_s  # wirings on this machine need no lock of their own
         return token
 
+    def end_left_overs(self) -> None:
+        """End what earlier jobs have left on the nodes; called once the wiring is open and locked.
+
+        The job or the connection that started it may be long gone, and a testbed's file may have another
+        driver since.
+        """
+        return  # Programs on this machine have ended with their job.
+
     def verify_lock(self) -> None:
         """Raise a TestbedError if the lock that this wiring has acquired may have been lost since."""
         return

@@ -21,11 +21,13 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Target, Wiring
+from perftrend.measure.program import end_all_command
 from perftrend.measure.traffic import mtu
 from perftrend.measure.transport import connection
 from perftrend.measure.wiring import run
 
 _STOP_S = 5.0
+_END_S = 60.0
 _MTU = re.compile(r" mtu (\d+) ")
 
 _HEARTBEAT_S = 10.0
@@ -188,6 +190,13 @@ class SshWiring(Wiring):
                 time.sleep(_RETRY_S)
             else:
                 return acquired
+
+    @override
+    def end_left_overs(self) -> None:
+        for each in self._connections.values():
+            if each.is_remote:
+                command, script = end_all_command(each.command)
+                run(command, script, timeout_s=_END_S)
 
     @override
     def verify_lock(self) -> None:

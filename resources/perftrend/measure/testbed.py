@@ -110,6 +110,7 @@ class Testbed:
         self._wiring.open()
         try:
             self._lock()
+            self._wiring.end_left_overs()
             self.generator.open()
         except BaseException:
             self._wiring.close()
