@@ -8,6 +8,7 @@ command line, by :func:`check_options`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -345,6 +346,14 @@ class DeviceAbilities:
             return self._lacks_length(parse_frame_bytes(options))
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+    def lacks_cores(self, first: int, count: int) -> str:
+        """Return why this machine does not have the cores that are to forward; empty if it has them."""
+        available = os.sched_getaffinity(0)
+        missing = [core for core in range(first, first + count) if core not in available]
+        if not missing:
+            return ""
+        return f"{self.name} does not support cores={count}: this machine has no core {missing[0]}"
 
     def _lacks_length(self, frame_bytes: int) -> str:
         if frame_bytes <= self.longest_frame:
