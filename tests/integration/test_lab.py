@@ -380,6 +380,24 @@ def test_left_over_program_of_a_cut_connection_is_ended(lab: Lab) -> None:
         assert not [words for words in lab.processes("dut") if "sleep 601" in words and "sh" not in words]
 
 
+@pytest.mark.parametrize("driver", ["kernel", "ovs", "testpmd"])
+def test_left_over_programs_of_another_driver_are_ended(
+    lab: Lab, require: Callable[[object, str], None], driver: str
+) -> None:
+    for program, package in (("ovs-vswitchd", "openvswitch-switch"), ("dpdk-testpmd", "dpdk-dev")):
+        require(shutil.which(program), f"needs {program} ({package})")
+    options = specification.load("1n-testpmd").device.options if driver == "testpmd" else {}
+    with make_testbed(lab, device={"driver": driver, "options": options}) as testbed:
+        testbed.start_device({})
+        lab.cut("dut")
+        with pytest.raises(TestbedError, match=r"the connection to dut is lost$"):
+            testbed.restart_device()
+    assert lab.processes("dut")
+    lab.plug("dut")
+
+    test_frames_pass_between_two_machines(lab)
+
+
 def example() -> type[Device]:
     """Return the driver that the documentation shows."""
     found = importlib.util.spec_from_file_location("example_driver", ROOT / "docs/examples/driver.py")

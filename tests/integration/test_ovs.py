@@ -22,7 +22,7 @@ from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.ovs import OvsDevice
 from perftrend.measure.specification import Specification
 from perftrend.measure.testbed import Testbed
-from perftrend.measure.traffic import TrafficProfile
+from perftrend.measure.traffic import TrafficProfile, parse_frame_bytes
 from perftrend.measure.wiring import VethPairs, run
 from perftrend.measurement import Trial
 from tests.integration.quiet import count_received, interference
@@ -206,6 +206,50 @@ def test_frames_pass_a_chain_of_links_with_vlans(tmp_path: Path, require: Requir
 
             assert all(0 < received <= 500 for received in trial.received_each)
             assert "frames have one tag only" in testbed.lacks({"forwarding": forwarding, "vlan": "100"})
+
+
+def test_each_core_forwards_the_frames_of_a_port(wiring: VethPairs, require: Require) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    require(len(cores) > 1 and cores[1] == cores[0] + 1, "needs two cores in a row")
+    device = OvsDevice(wiring, Node(cpu=cores[0]))
+    generator = EmbeddedGenerator(wiring, Node(), {})
+    device.start({"cores": "2"})
+    generator.open()
+    generator.use(TrafficProfile.parse("64B", {}))
+    received = generator.trial(2_000, 0.5, None).received
+    threads = device.counters()["threads"]
+    generator.close()
+    device.stop()
+
+    assert received > 0
+    assert {str(core) for core in cores[:2]} | {"main"} == set(threads)
+    assert all(threads[str(core)]["packets received"] > 0 for core in cores[:2])
+    assert set() == leftovers(wiring)
+
+
+@pytest.mark.parametrize(("frame", "options"), [
+    ("64B", {"forwarding": "ip4"}),
+    ("1518B", {"forwarding": "l2", "vlan": "7"}),
+    ("9000B", {"forwarding": "l2xc", "frame_bytes": "9000"}),
+    ("128B", {"forwarding": "l2", "tunnel": "vxlan"}),
+])  # fmt: skip
+def test_ports_of_linux_forward(wiring: VethPairs, frame: str, options: dict[str, str]) -> None:
+    """They may lose single bursts at any load."""
+    wiring.carry(parse_frame_bytes(options))
+    device = OvsDevice(wiring, Node(cpu=max(os.sched_getaffinity(0))))
+    generator = EmbeddedGenerator(wiring, Node(), {})
+    device.start({"port_type": "system", **options})
+    generator.open()
+    generator.use(TrafficProfile.parse(frame, options))
+    trial = generator.trial(2_000, 0.5, None)
+    counters = device.counters()
+    generator.close()
+    device.stop()
+
+    assert 1000 == trial.sent
+    assert 900 < trial.received <= 1000
+    assert "0" not in counters["threads"] or not counters["threads"]["0"].get("packets received")
+    assert counters["threads"]["main"]["packets received"] >= trial.received
 
 
 def test_rules_of_a_file_override_those_of_the_driver(

@@ -59,7 +59,7 @@ class Hop(Wiring):
         self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
         self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
         self.has_own_network = wiring.has_own_network
-        self.is_remote = wiring.is_remote
+        self.is_remote = wiring.is_node_remote(node)
 
     @override
     def unusable(self) -> str:

@@ -8,6 +8,7 @@ command line, by :func:`check_options`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class Wiring(Protocol):
     has_own_network: bool = False
     """Whether programs at the device's ports can use no other network."""
     is_remote: bool = False
-    """Whether the ports are on other machines."""
+    """Whether ports are on other machines."""
 
     def unusable(self) -> str:
         """Return why this machine does not support the wiring; empty if it does."""
@@ -141,6 +142,10 @@ class Wiring(Protocol):
     def at_node(self, node: str, command: Sequence[str]) -> list[str]:
         """Return the command that runs ``command`` on a node."""
         return self.at_generator(command) if node == "tg" else self.at_device(command)
+
+    def is_node_remote(self, node: str) -> bool:  # noqa: ARG002 - for wirings with nodes of both kinds
+        """Return whether a node is another machine."""
+        return self.is_remote
 
     def forward_generator(self, target: Target) -> Target:
         """Return the port or socket of this machine that leads to one of the generator's node.
@@ -180,6 +185,14 @@ class Wiring(Protocol):
         """
         del name, owner, wait_s  # wirings on this machine need no lock of their own
         return token
+
+    def end_left_overs(self) -> None:
+        """End what earlier jobs have left on the nodes; called once the wiring is open and locked.
+
+        The job or the connection that started it may be long gone, and a testbed's file may have another
+        driver since.
+        """
+        return  # Programs on this machine have ended with their job.
 
     def verify_lock(self) -> None:
         """Raise a TestbedError if the lock that this wiring has acquired may have been lost since."""
@@ -333,6 +346,14 @@ class DeviceAbilities:
             return self._lacks_length(parse_frame_bytes(options))
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
+
+    def lacks_cores(self, first: int, count: int) -> str:
+        """Return why this machine does not have the cores that are to forward; empty if it has them."""
+        available = os.sched_getaffinity(0)
+        missing = [core for core in range(first, first + count) if core not in available]
+        if not missing:
+            return ""
+        return f"{self.name} does not support cores={count}: this machine has no core {missing[0]}"
 
     def _lacks_length(self, frame_bytes: int) -> str:
         if frame_bytes <= self.longest_frame:

@@ -1,8 +1,8 @@
 """Open vSwitch as the device, with its datapath in user space.
 
-A ``pmd`` thread of the switch polls the ports on the device's core: AF_XDP sockets of the interfaces, or DPDK
-ports if the testbed's file gives PCI addresses. Ports of the type ``system`` are not used: the main thread
-serves them between its other work, so single bursts are lost at any load.
+``pmd`` threads of the switch poll the ports on the device's cores: AF_XDP sockets of the interfaces, or DPDK
+ports if the testbed's file gives PCI addresses. The main thread serves ports of the type ``system`` between
+its other work, so single bursts are lost at any load.
 
 The first frame of a flow is compared with all OpenFlow rules. The result is a cached flow, whose mask has
 only the bits that the comparison needed. Later frames need one lookup per mask of the cached flows until one
@@ -48,7 +48,7 @@ from perftrend.measure.traffic import (
 from perftrend.measure.wiring import run
 
 _NUMBERS = {"base_rules": range(10_001)}
-_WORDS = {"emc": ("yes", "no")}
+_WORDS = {"emc": ("yes", "no"), "port_type": ("afxdp", "system")}
 _ABILITIES = DeviceAbilities(
     "Open vSwitch",
     FORWARDINGS,
@@ -58,6 +58,7 @@ _ABILITIES = DeviceAbilities(
     tunnel=("vxlan", "geneve"),
     vlan=True,
     vlan_per_link=("ip4", "ip6", "l2xc"),
+    cores=64,
     # A frame of AF_XDP has one page, of which the kernel and the switch use about a thousand bytes.
     longest_frame=3_000,
 )
@@ -116,9 +117,9 @@ _POLLED = re.compile(r"port: (\S+) +queue-id:")
 class OvsDevice(Device):
     """Open vSwitch.
 
-    Options: those that tests set for all devices, except ``cores``; ``base_rules`` (0 to 10,000; the number
-    of rules added in every test), ``emc`` (``no`` turns the exact-match cache off), and ``flows`` (a file of
-    further OpenFlow rules on the machine of the job).
+    Options: those that tests set for all devices; ``base_rules`` (0 to 10,000; the number of rules added in
+    every test), ``emc`` (``no`` turns the exact-match cache off), ``port_type`` (``afxdp`` or ``system``, for
+    ports without PCI address), and ``flows`` (a file of further OpenFlow rules on the machine of the job).
     """
 
     reconfigurable = ("routes",)
@@ -149,9 +150,17 @@ class OvsDevice(Device):
 
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
-        is_dpdk = all(link.device.pci for link in self._wiring.links)
-        abilities = replace(_ABILITIES, longest_frame=LONGEST) if is_dpdk else _ABILITIES
-        return abilities.lacks(options, len(self._wiring.links))
+        kinds = {_kind(link.device, options) for link in self._wiring.links}
+        abilities = _ABILITIES if "afxdp" in kinds else replace(_ABILITIES, longest_frame=LONGEST)
+        if "system" in kinds:
+            abilities = replace(abilities, cores=1)
+        cores = int(options.get("cores", "1"))
+        return abilities.lacks(options, len(self._wiring.links)) or self._lacks_cores(cores)
+
+    def _lacks_cores(self, cores: int) -> str:
+        if self._node.cpu is None:
+            return "" if cores == 1 else f"cores={cores}: the testbed's file has no cpu of the device"
+        return "" if self._wiring.is_remote else _ABILITIES.lacks_cores(self._node.cpu, cores)
 
     @override
     def start(self, options: Mapping[str, str]) -> None:
@@ -162,19 +171,13 @@ class OvsDevice(Device):
         ports = [link.device for link in self._wiring.links]
         core = "" if self._node.cpu is None or self._wiring.is_remote else str(self._node.cpu)
         tunnel = _tunnel(options)
-        setup = configuration(
-            ports,
-            cpu=self._node.cpu,
-            has_emc=options.get("emc") != "no",
-            tunnel=tunnel,
-            frame_bytes=parse_frame_bytes(options),
-        )
+        setup = configuration(ports, options, cpu=self._node.cpu)
         command = ["sh", "-c", _SCRIPT, "sh", _MISSING, core, *setup]
         self._program = Program(self._wiring.at_device, "ovs", command)
         try:
             ready = self._program.read_until(_READY, _START_S)
             self._folder = ready[1]
-            self._check_ports(ports)
+            self._check_ports(ports, options)
             self._add_rules(_BRIDGE, rules(self._wiring.links, options))
             if tunnel:
                 self._end_tunnels(options)
@@ -219,8 +222,8 @@ class OvsDevice(Device):
                 raise errors.SettingsError(f"device option flows={path!r}, {problem}") from None
             raise
 
-    def _check_ports(self, ports: Sequence[Port]) -> None:
-        """Raise a TestbedError unless the switch polls all ports: it starts without those that fail."""
+    def _check_ports(self, ports: Sequence[Port], options: Mapping[str, str]) -> None:
+        """Raise a TestbedError unless the switch serves all ports: it starts without those that fail."""
         listed = json.loads(self._vsctl("--format=json", "--columns=name,error,type", "list", "interface"))
         supported = self._vsctl("get", "Open_vSwitch", ".", "iface_types")
         for name, error, kind in listed["data"]:
@@ -232,8 +235,9 @@ class OvsDevice(Device):
             if isinstance(error, str):
                 raise errors.TestbedError(f"Open vSwitch, port {name}: {error}")
         polled = _POLLED.findall(self._appctl("dpif-netdev/pmd-rxq-show"))
-        for name in _names(ports):
-            if name not in polled:
+        for name, port in zip(_names(ports), ports, strict=True):
+            # The main thread serves those of the type system.
+            if name not in polled and _kind(port, options) != "system":
                 raise errors.TestbedError(
                     f"Open vSwitch, port {name}: no thread polls it; does core {self._node.cpu} exist?"
                 )
@@ -302,38 +306,39 @@ def _tunnel(options: Mapping[str, str]) -> str:
     return options.get("tunnel", TUNNELS[0]).replace(TUNNELS[0], "")
 
 
-def configuration(
-    ports: Sequence[Port],
-    *,
-    cpu: int | None,
-    has_emc: bool,
-    tunnel: str = "",
-    frame_bytes: int = USUAL_LONGEST,
-) -> list[str]:
+def _kind(port: Port, options: Mapping[str, str]) -> str:
+    """Return the type that a port has in the switch."""
+    return "dpdk" if port.pci else options.get("port_type", "afxdp")
+
+
+def configuration(ports: Sequence[Port], options: Mapping[str, str], *, cpu: int | None) -> list[str]:
     """Return the arguments of ``ovs-vsctl`` that create the bridge with its ports.
 
-    :param cpu: the core of the thread that forwards; None if the switch may choose one.
-    :param tunnel: the kind of the tunnels, which need further bridges; empty if there are none.
-    :param frame_bytes: the length of the longest frame.
+    :param options: those of the test; tunnels need further bridges.
+    :param cpu: the first core of the threads that forward; None if the switch may choose one.
     """
+    tunnel, cores = _tunnel(options), int(options.get("cores", "1"))
     settings = [f"max-idle={_IDLE_MS}"]
     if cpu is not None:
-        settings.append(f"pmd-cpu-mask={1 << cpu:#x}")
-    if not has_emc:
+        settings.append(f"pmd-cpu-mask={(1 << cores) - 1 << cpu:#x}")
+    if options.get("emc") == "no":
         settings.append("emc-insert-inv-prob=0")
     if any(port.pci for port in ports):
         settings.append("dpdk-init=true")
     words = ["set", "Open_vSwitch", ".", *(f"other_config:{setting}" for setting in settings)]
     words += _add_bridge(_BRIDGE)
+    # As few as give each thread one.
+    queues = -(-cores // len(ports))
     for number, (name, port) in enumerate(zip(_names(ports), ports, strict=True)):
         bridge, own_number = _BRIDGE, number + 1
         if tunnel:
             bridge, own_number = ovs_network.outer_bridge(number), 1
             words += [*_add_bridge(bridge), f"other-config:hwaddr={port.mac}"]
-        kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
-        words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
-        if frame_bytes > USUAL_LONGEST:
+        words += [f"ofport_request={own_number}", f"options:n_rxq={queues}", f"type={_kind(port, options)}"]
+        if port.pci:
+            words.append(f"options:dpdk-devargs={port.pci}")
+        if (frame_bytes := parse_frame_bytes(options)) > USUAL_LONGEST:
             words.append(f"mtu_request={mtu(frame_bytes)}")
     if tunnel:
         words += ovs_network.tunnel_ports(_BRIDGE, tunnel, len(ports))

@@ -35,7 +35,7 @@ _LONGEST_OUTPUT = 1 << 20
 _LONGEST_MESSAGE = 300
 
 # Fields of /proc/PID/stat after the name of the program, which may contain spaces; see proc_pid_stat(5).
-_SCRIPT = """
+_PROCESSES = """
 # A zombie has ended, even if its parent does not know yet.
 started() { sed -n 's/.*) \\([^ZX]\\)/\\1/p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 is_running() { [ -n "$1" ] && [ -n "$2" ] && [ "$(started "$1")" = "$2" ]; }
@@ -61,13 +61,21 @@ mkdir -p -m 700 "$folder" && [ -O "$folder" ] && [ ! -L "$folder" ] || {
     exit 1
 }
 # A network namespace is a node of its own.
-mode=$1 file=$folder/$2-$(readlink /proc/self/ns/net | tr -dc 0-9).pid
+network=$(readlink /proc/self/ns/net | tr -dc 0-9)
+end_earlier() {
+    if { read -r old begun <"$1"; } 2>/dev/null && is_running "$old" "$begun"; then end "$old" "$begun"; fi
+}
+"""
+_SCRIPT = (
+    _PROCESSES
+    + """
+mode=$1 file=$folder/$2-$network.pid
 shift 2
 # Each namespace that existed has left a file. That of a program that still runs is needed to find it.
 find "$folder" -maxdepth 1 -name '*.pid' -mtime +1 | while read -r path; do
     read -r old begun <"$path" && [ -e "/proc/$old" ] && is_running "$old" "$begun" || rm -f "$path"
 done 2>/dev/null
-if read -r old begun <"$file" && is_running "$old" "$begun"; then end "$old" "$begun"; fi 2>/dev/null
+end_earlier "$file"
 begin='
     echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d " " -f 20)" >"$1" || {
         echo "$1 cannot be written; free space on the disk of the node" >&2
@@ -92,6 +100,15 @@ code=$?
 kill "$watcher" 2>/dev/null
 exit "$code"
 """
+)
+_END_ALL = (
+    _PROCESSES
+    + """
+for file in "$folder"/*-"$network".pid; do
+    end_earlier "$file"
+done
+"""
+)
 _FIRST_LINE = re.compile(r"process (\d+)\n")
 
 _WORKER_STOP_S = 2.0
@@ -125,6 +142,14 @@ def replace_earlier(name: str, command: Sequence[str]) -> list[str]:
     :param name: identifies the program on the node; only one program of a name runs there at a time.
     """
     return ["sh", "-c", _SCRIPT, "sh", "unannounced", name, *command]
+
+
+def end_all_command(at_node: Callable[[Sequence[str]], list[str]]) -> tuple[list[str], str]:
+    """Return the command that ends all programs of jobs on a node, and the standard input of the command.
+
+    Jobs share a node only if they cannot use it at the same time, so that these programs are left over.
+    """
+    return at_node(["sh"]), _END_ALL
 
 
 class Program:

@@ -1,26 +1,19 @@
-"""Nodes on other machines, reached by OpenSSH.
+"""Nodes that are connected by cables: other machines, this one, or namespaces of their networks.
 
-The program ``ssh`` is used, so that its configuration, jump hosts, agents, certificates and known hosts
-apply. One connection to each node is opened, and all commands share it, which makes them quick to start.
+The generator's node is locked for a job, since jobs on other machines can use it, too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
-import shlex
 import shutil
-import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import cast
 
 from typing_extensions import override
 
@@ -28,29 +21,14 @@ from perftrend import errors
 from perftrend.measure.chain import hops
 from perftrend.measure.embedded import frames
 from perftrend.measure.interfaces import Link, Node, Target, Wiring
-from perftrend.measure.program import LOST, dies_with_parent
+from perftrend.measure.program import end_all_command
 from perftrend.measure.traffic import mtu
+from perftrend.measure.transport import connection
 from perftrend.measure.wiring import run
 
-_OPTIONS = ("host", "user", "port", "jump", "root")
-"""The options of a node that say how to reach it; drivers have others."""
-_ROOT: Mapping[str, Sequence[str]] = {"": (), "sudo": ("sudo", "-n", "--")}
-_CONNECT_S = 30.0
 _STOP_S = 5.0
+_END_S = 60.0
 _MTU = re.compile(r" mtu (\d+) ")
-_LOOK_EVERY_S = 0.05
-_FORWARD_ATTEMPTS = 3
-_ALWAYS = (
-    # Nobody is there to answer, and a machine with another key is another machine.
-    *("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "LogLevel=ERROR"),
-    # A connection that is lost is noticed within 12 s: it does not answer two requests in intervals of 4 s.
-    *("-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=2"),
-)
-_SHARED = (
-    # If the server allows no more sessions of the connection, the command needs one of its own. That must not
-    # take long, because ssh also tries it if the connection is lost before the command has begun.
-    *("-o", "ControlMaster=no", "-o", "ConnectTimeout=3"),
-)
 
 _HEARTBEAT_S = 10.0
 _RETRY_S = 1.0
@@ -97,14 +75,11 @@ done
 
 
 class SshWiring(Wiring):
-    """Nodes on other machines, connected by the links of the testbed's file.
+    """Nodes that are reached by ssh or are this machine, connected by the links of the testbed's file.
 
-    :param nodes: their options are ``host``, and if needed ``user``, ``port``, ``jump`` (a jump host), and
-        ``root: sudo`` if the user becomes root by ``sudo``, which must not prompt for a password.
+    :param nodes: their options are those of :func:`perftrend.measure.transport.connection`.
     :param ssh_config: a file to use instead of ``~/.ssh/config``.
     """
-
-    is_remote = True
 
     def __init__(self, nodes: Mapping[str, Node], links: Sequence[Link], *, ssh_config: str = "") -> None:
         ends = [link for link in links if link.generator_node == "tg"]
@@ -115,22 +90,27 @@ class SshWiring(Wiring):
         self.generator_ports: Sequence[str] = [f"packet:{link.generator.interface}" for link in self.links]
         self.device_ports: Sequence[str] = [f"packet:{link.device.interface}" for link in self.links]
         self._connections = {
-            name: _Connection(name, node.options or {}, ssh_config) for name, node in nodes.items()
+            name: connection(name, node.options or {}, ssh_config) for name, node in nodes.items()
         }
+        self.is_remote = any(each.is_remote for each in self._connections.values())
         self._chain: Sequence[Link] = chain
         self._lock: _NodeLock | None = None
 
     @override
     def unusable(self) -> str:
-        if not shutil.which("ssh"):
+        if self.is_remote and not shutil.which("ssh"):
             return "the program ssh is missing (Debian: apt-get install openssh-client)"
         return ""
 
     @override
+    def is_node_remote(self, node: str) -> bool:
+        return self._connections[node].is_remote
+
+    @override
     def open(self) -> None:
         try:
-            for connection in self._connections.values():
-                connection.open()
+            for each in self._connections.values():
+                each.open()
         except BaseException:
             self.close()
             raise
@@ -140,8 +120,8 @@ class SshWiring(Wiring):
         if self._lock:
             self._lock.close()
             self._lock = None
-        for connection in self._connections.values():
-            connection.close()
+        for each in self._connections.values():
+            each.close()
 
     @override
     def lacks(self, frame_bytes: int) -> str:
@@ -210,6 +190,13 @@ class SshWiring(Wiring):
                 time.sleep(_RETRY_S)
             else:
                 return acquired
+
+    @override
+    def end_left_overs(self) -> None:
+        for each in self._connections.values():
+            if each.is_remote:
+                command, script = end_all_command(each.command)
+                run(command, script, timeout_s=_END_S)
 
     @override
     def verify_lock(self) -> None:
@@ -298,120 +285,3 @@ class _NodeLock:
             self._process.communicate(timeout=_STOP_S)
         self._process.kill()
         self._process.wait()
-
-
-class _Connection:
-    """A connection to a node, which all commands there share."""
-
-    def __init__(self, name: str, options: Mapping[str, str], config: str) -> None:
-        host = options.get("host", "")
-        if not host:
-            raise errors.SettingsError(f"node {name} has no option host, which the wiring ssh needs")
-        root = options.get("root", "")
-        if root not in _ROOT:
-            raise errors.SettingsError(f"node {name}: root={root!r}{errors.nearest(root, ['sudo'])}")
-        for option in _OPTIONS:
-            if options.get(option, "").startswith("-"):
-                raise errors.SettingsError(f"node {name}: {option}={options[option]!r} begins with a hyphen")
-        self._name = name
-        self._root = _ROOT[root]
-        user, port, jump = (options.get(option, "") for option in ("user", "port", "jump"))
-        self._address = f"{user}@{host}" if user else host
-        self._target = ["--", self._address]
-        self._options = [
-            # Commands of a profile run in other folders.
-            *(("-F", str(Path(config).absolute())) if config else ()), *_ALWAYS,
-            *(("-o", f"Port={port}") if port else ()), *(("-J", jump) if jump else ()),
-        ]  # fmt: skip
-        self._folder: str | None = None
-        self._master: subprocess.Popen[str] | None = None
-
-    def open(self) -> None:
-        """Open the connection, unless it is open."""
-        if self._folder is not None:
-            return
-        # A socket's path must be short, and TMPDIR may be long.
-        self._folder = tempfile.mkdtemp(prefix="perftrend-ssh-", dir="/tmp")
-        command = ["ssh", "-M", "-N", "-S", self._socket, *self._options, *self._target]
-        self._master = subprocess.Popen(
-            dies_with_parent(command),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            process_group=0,
-        )  # fmt: skip
-        deadline = time.monotonic() + _CONNECT_S
-        while not os.path.exists(self._socket):  # noqa: PTH110 - a socket is no file to read
-            if self._master.poll() is not None:
-                raise errors.TestbedError(f"node {self._name}: {self._last_words()}")
-            if time.monotonic() >= deadline:
-                raise errors.TestbedError(f"node {self._name}: no connection within {_CONNECT_S:g} s")
-            time.sleep(_LOOK_EVERY_S)
-
-    @property
-    def _socket(self) -> str:
-        if self._folder is None:
-            raise errors.TestbedError(f"node {self._name} is not connected; open the testbed first")
-        return f"{self._folder}/s"
-
-    def _last_words(self) -> str:
-        assert self._master is not None  # noqa: S101 - the only caller has started it
-        _, output = self._master.communicate()
-        lines = output.strip().splitlines() or [f"ssh ended with {self._master.returncode}"]
-        self._master = None
-        return lines[-1].strip()
-
-    def command(self, command: Sequence[str]) -> list[str]:
-        self._check()
-        words = shlex.join([*self._root, *command])
-        return ["ssh", "-S", self._socket, *_SHARED, *self._options, *self._target, words]
-
-    def _check(self) -> None:
-        """Raise a TestbedError if the connection is lost: ssh would make another one, unnoticed."""
-        if self._master and self._master.poll() is not None:
-            raise errors.TestbedError(LOST.format(host=self._target[-1]))
-
-    def ssh(self) -> tuple[Sequence[str], str]:
-        """Return the options of ``ssh`` and ``scp``, and the address."""
-        # scp takes what is before a colon for the address, and everything for a file after a slash.
-        if re.search(r"[\s:/]", self._address):
-            raise errors.SettingsError(
-                f"node {self._name}: scp would misread the address {self._address!r}; "
-                "give the machine a name in ~/.ssh/config"
-            )
-        return self._options, self._address
-
-    def forward(self, target: Target) -> Target:
-        self._check()
-        for attempt in range(_FORWARD_ATTEMPTS):
-            if isinstance(target, str):
-                local: int | str = f"{self._folder}/{attempt}-{abs(hash(target))}"
-                where = f"{local}:{target}"
-            else:
-                local = _free_port()
-                where = f"127.0.0.1:{local}:127.0.0.1:{target}"
-            command = ["ssh", "-S", self._socket, "-O", "forward", "-L", where, *self._options, *self._target]
-            try:
-                run(command)
-            except errors.TestbedError:
-                if attempt == _FORWARD_ATTEMPTS - 1:
-                    raise
-            else:
-                break
-        return cast("Target", local)
-
-    def close(self) -> None:
-        if self._master and self._master.poll() is None:
-            self._master.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._master.wait(_STOP_S)
-            self._master.kill()
-        if self._master:
-            self._master.communicate()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._master = self._folder = None
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port

@@ -72,12 +72,12 @@ class Testbed:
             raise errors.SettingsError(
                 f"testbed {spec.name}: wiring {spec.wiring.driver}: {error}; see the testbed's file"
             ) from None
-        chosen_here = [name for name, node in spec.nodes.items() if node.cpu == "auto"]
-        if self._wiring.is_remote and chosen_here:
-            raise errors.SettingsError(
-                f"testbed {spec.name}: node {chosen_here[0]} is remote: write the number of a core of it, "
-                "or omit cpu"
-            )
+        for name, node in spec.nodes.items():
+            if node.cpu == "auto" and self._wiring.is_node_remote(name):
+                raise errors.SettingsError(
+                    f"testbed {spec.name}: node {name} is remote: write the number of a core of it, or "
+                    "omit cpu"
+                )
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes["tg"], spec.generator.options)
         device = specification.driver("devices", spec.device.driver)
@@ -110,6 +110,7 @@ class Testbed:
         self._wiring.open()
         try:
             self._lock()
+            self._wiring.end_left_overs()
             self.generator.open()
         except BaseException:
             self._wiring.close()
@@ -346,9 +347,13 @@ class Testbed:
 
     def _busy_processes(self) -> list[int]:
         # On other machines, the processes with these numbers are others.
-        if self.spec.remote or self._wiring.is_remote:
+        is_remote = self._wiring.is_node_remote
+        if self.spec.remote:
             return []
-        return [*self.generator.busy_processes(), *self.device.busy_processes()]
+        return [
+            *([] if is_remote("tg") else self.generator.busy_processes()),
+            *([] if any(map(is_remote, self.spec.devices)) else self.device.busy_processes()),
+        ]
 
 
 def _of_device(options: Mapping[str, str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +185,11 @@ def built(folder: Path, nodes: Sequence[str] = NODES, link_count: int = 2) -> It
         for node in nodes:
             namespaces[node] = Namespace(user=False)
             stack.callback(namespaces[node].close)
-        hosts = {node: f"198.51.100.{4 * number + 2}" for number, node in enumerate(nodes, 1)}
-        for number, node in enumerate(nodes, 1):
-            _link_management(node, number, namespaces[node])
+        # Several processes may build a lab at once.
+        network = f"198.19.{os.getpid() % 256}"
+        hosts = {node: f"{network}.{4 * number + 2}" for number, node in enumerate(nodes, 1)}
+        for node in nodes:
+            _link_management(node, hosts[node], namespaces[node])
             stack.callback(run, ["sh", "-c", f"ip link delete {_management(node)} || true"])
         links = _links(nodes, link_count)
         _link_testbed(namespaces, links)
@@ -205,13 +208,13 @@ def _management(node: str) -> str:
     return f"m{node}{os.getpid() % 10**6}"
 
 
-def _link_management(node: str, number: int, namespace: Namespace) -> None:
+def _link_management(node: str, address: str, namespace: Namespace) -> None:
     here = _management(node)
     peer = ["type", "veth", "peer", "name", "mgmt", "netns", str(namespace.pid)]
     run(["ip", "link", "add", here, *peer])
-    run(["ip", "addr", "add", f"198.51.100.{4 * number + 1}/30", "dev", here])
+    run(["ip", "addr", "add", f"{IPv4Address(address) - 1}/30", "dev", here])
     run(["ip", "link", "set", here, "up"])
-    namespace.run("ip", "addr", "add", f"198.51.100.{4 * number + 2}/30", "dev", "mgmt")
+    namespace.run("ip", "addr", "add", f"{address}/30", "dev", "mgmt")
     for interface in "mgmt", "lo":
         namespace.run("ip", "link", "set", interface, "up")
 

@@ -149,7 +149,7 @@ def test_program_that_never_started_has_no_counters(device: OvsDevice) -> None:
 
 
 def test_interfaces_become_ports_of_af_xdp() -> None:
-    words = " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True))
+    words = " ".join(ovs.configuration(PORTS, {}, cpu=3))
 
     assert "other_config:pmd-cpu-mask=0x8" in words
     assert "add-port perftrend d0 -- set interface d0 ofport_request=1 options:n_rxq=1 type=afxdp" in words
@@ -158,11 +158,39 @@ def test_interfaces_become_ports_of_af_xdp() -> None:
     assert "emc-insert-inv-prob" not in words
 
 
+@pytest.mark.parametrize(
+    ("ports", "cores", "mask", "queues"),
+    [(PORTS, 2, "0x18", 1), (PORTS, 3, "0x38", 2), (PORTS, 4, "0x78", 2), (PORTS[:1], 4, "0x78", 4)],
+)
+def test_each_core_has_a_queue(ports: list[Port], cores: int, mask: str, queues: int) -> None:
+    words = ovs.configuration(ports, {"cores": str(cores)}, cpu=3)
+
+    assert f"other_config:pmd-cpu-mask={mask}" in words
+    assert len(ports) == words.count(f"options:n_rxq={queues}")
+
+
+def test_cores_that_are_missing_or_unknown_are_a_reason_to_skip(device: OvsDevice) -> None:
+    last = max(os.sched_getaffinity(0))
+    pinned = OvsDevice(VethPairs(), Node(cpu=last))
+
+    assert f"this machine has no core {last + 1}" in pinned.lacks({"cores": "2"})
+    assert "" == pinned.lacks({"cores": "1"})
+    assert "cores=2: the testbed's file has no cpu of the device" == device.lacks({"cores": "2"})
+
+
+def test_interfaces_may_be_ports_of_linux_that_one_thread_serves(device: OvsDevice) -> None:
+    options = {"port_type": "system"}
+
+    assert 2 == ovs.configuration(PORTS, options, cpu=3).count("type=system")
+    assert "" == device.lacks({**options, "frame_bytes": "9000"})
+    assert "Open vSwitch does not support cores=2 for" in device.lacks({**options, "cores": "2"})
+
+
 def test_bridge_of_four_ports_floods_no_frame_into_another_pair() -> None:
-    words = " ".join(ovs.configuration([link.device for link in FOUR], cpu=3, has_emc=True))
+    words = " ".join(ovs.configuration([link.device for link in FOUR], {}, cpu=3))
 
     assert ["1", "1", "2", "2"] == re.findall(r"tag=(\d) vlan_mode=dot1q-tunnel", words)
-    assert "tag" not in " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True))
+    assert "tag" not in " ".join(ovs.configuration(PORTS, {}, cpu=3))
 
 
 def test_frames_leave_by_the_other_port_of_the_pair_or_by_the_only_one() -> None:
@@ -181,7 +209,7 @@ def test_frames_leave_by_the_other_port_of_the_pair_or_by_the_only_one() -> None
 def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
     ports = [Port(mac="0a:00:00:00:00:01", pci="0000:3b:00.0"), Port("wan", pci="0000:3b:00.1")]
 
-    words = " ".join(ovs.configuration(ports, cpu=None, has_emc=True))
+    words = " ".join(ovs.configuration(ports, {}, cpu=None))
 
     assert "other_config:dpdk-init=true" in words
     assert "set interface dpdk0 ofport_request=1 options:n_rxq=1 type=dpdk" in words
@@ -191,11 +219,11 @@ def test_ports_with_a_pci_address_belong_to_dpdk() -> None:
 
 
 def test_without_the_exact_match_cache_no_flow_enters_it() -> None:
-    assert "other_config:emc-insert-inv-prob=0" in ovs.configuration(PORTS, cpu=0, has_emc=False)
+    assert "other_config:emc-insert-inv-prob=0" in ovs.configuration(PORTS, {"emc": "no"}, cpu=0)
 
 
 def test_ports_of_tunnels_have_bridges_of_their_own() -> None:
-    words = " ".join(ovs.configuration(PORTS, cpu=3, has_emc=True, tunnel="geneve"))
+    words = " ".join(ovs.configuration(PORTS, {"tunnel": "geneve"}, cpu=3))
 
     for number in (0, 1):
         assert (
@@ -250,7 +278,7 @@ def test_frames_in_a_tunnel_have_no_tag() -> None:
 
 def test_tunnels_of_four_ports_are_two_pairs() -> None:
     ports = [link.device for link in FOUR]
-    words = " ".join(ovs.configuration(ports, cpu=3, has_emc=True, tunnel="vxlan"))
+    words = " ".join(ovs.configuration(ports, {"tunnel": "vxlan"}, cpu=3))
 
     assert ["tunnel0 tag=1", "tunnel1 tag=1", "tunnel2 tag=2", "tunnel3 tag=2"] == re.findall(
         r"set port (tunnel\d tag=\d)", words
@@ -410,7 +438,7 @@ def test_ports_of_dpdk_forward_longer_frames_than_those_of_af_xdp(device: OvsDev
 def test_ports_get_the_mtu_of_long_frames() -> None:
     cards = [Port("", "", "0000:3b:00.0"), Port("", "", "0000:3b:00.1")]
 
-    found = ovs.configuration(cards, cpu=1, has_emc=True, frame_bytes=9000)
+    found = ovs.configuration(cards, {"frame_bytes": "9000"}, cpu=1)
 
     assert 2 == found.count("mtu_request=8982")
-    assert not [word for word in ovs.configuration(cards, cpu=1, has_emc=True) if "mtu" in word]
+    assert not [word for word in ovs.configuration(cards, {}, cpu=1) if "mtu" in word]

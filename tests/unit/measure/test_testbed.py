@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ class Wiring:
     reason = ""
     fails = False
     is_remote = False
+    remote: ClassVar[set[str]] = set()
     longest = 9000
     frame_bytes = 0
 
@@ -35,8 +36,14 @@ class Wiring:
         STORY.append(" ".join(["lock", name, owner, f"{wait_s:g}", *([token] if token else [])]))
         return token or "token"
 
+    def end_left_overs(self) -> None:
+        """Nothing is left."""
+
     def verify_lock(self) -> None:
         STORY.append("wiring verified")
+
+    def is_node_remote(self, node: str) -> bool:
+        return Wiring.is_remote or node in Wiring.remote
 
     def unusable(self) -> str:
         return Wiring.reason
@@ -286,6 +293,15 @@ def test_wiring_to_other_machines_is_remote_whatever_the_file_says(monkeypatch: 
     monkeypatch.setattr(Wiring, "is_remote", True)
 
     assert [] == Testbed(spec())._busy_processes()
+    with pytest.raises(SettingsError, match="node dut is remote: write the number of a core of it"):
+        Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
+
+
+def test_processes_of_a_node_on_this_machine_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "remote", {"dut"})
+
+    assert [1] == Testbed(spec())._busy_processes()
+    Testbed(spec(nodes={"tg": NodeFile(cpu="auto")}))
     with pytest.raises(SettingsError, match="node dut is remote: write the number of a core of it"):
         Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
 

@@ -38,7 +38,7 @@ from perftrend.measure.embedded.generator import (
 from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
 from perftrend.measure.interfaces import Node, Wiring
 from perftrend.measure.traffic import CHECKSUM_BYTES, USUAL_LONGEST, FrameProfile, TrafficProfile
-from perftrend.measure.wiring import VethPairs, run
+from perftrend.measure.wiring import run
 from perftrend.measure.xdp.program import INSTRUCTIONS, LiveProgram
 
 _MOST_PORTS = 4
@@ -109,8 +109,8 @@ _DELIVERED_S = 1.0
 class XdpGenerator(EmbeddedGenerator):
     """The traffic generator of :mod:`perftrend.measure.xdp.generator`.
 
-    It needs veth pairs, root and a kernel with XDP live frames (Linux 5.18). Without them, it is the embedded
-    generator, and :attr:`fallback` has the reason. It has no options.
+    It needs interfaces of Linux, root and a kernel with XDP live frames (Linux 5.18). Without them, it is the
+    embedded generator, and :attr:`fallback` has the reason. It has no options.
     """
 
     def __init__(self, wiring: Wiring, node: Node, options: Mapping[str, str]) -> None:
@@ -125,8 +125,11 @@ class XdpGenerator(EmbeddedGenerator):
     @override
     def open(self) -> None:
         try:
+            links = self._wiring.links
+            interfaces = [link.generator.interface for link in links if not link.generator.pci]
+            if not interfaces or not all(interfaces) or len(interfaces) < len(links):
+                raise errors.TestbedError("it needs interfaces of Linux: the wirings veth or ssh")
             self._enable_napi()
-            interfaces = [link.generator.interface for link in self._wiring.links]
             self._start("perftrend.measure.xdp.generator", interfaces)
             self.fallback = ""
             self.version = f"{embedded_version()} xdp"
@@ -149,14 +152,19 @@ class XdpGenerator(EmbeddedGenerator):
         return super().lacks(replace(traffic, flow_count=1))
 
     def _enable_napi(self) -> None:
-        """Make the device's ports accept XDP frames. :raises TestbedError: if they cannot."""
-        if not isinstance(self._wiring, VethPairs):
-            raise errors.TestbedError("it needs the wiring veth")
-        if not shutil.which("ethtool"):
-            raise errors.TestbedError("the program ethtool is missing (Debian: apt-get install ethtool)")
+        """Make veth ports of the device accept XDP frames. :raises TestbedError: if they cannot."""
         for link in self._wiring.links:
-            command = ["ethtool", "-K", link.device.interface, "gro", "on"]
-            run(self._wiring.at_node(link.device_node, command))
+            interface = link.device.interface
+            if link.device.pci or not interface:
+                continue  # The kernel has no interface for it.
+            port = self._wiring.at_node(
+                link.device_node, ["ip", "-details", "link", "show", "dev", interface]
+            )
+            if " veth " not in run(port):
+                continue
+            if not self._wiring.is_remote and not shutil.which("ethtool"):
+                raise errors.TestbedError("the program ethtool is missing (Debian: apt-get install ethtool)")
+            run(self._wiring.at_node(link.device_node, ["ethtool", "-K", interface, "gro", "on"]))
 
 
 class XdpSender(Sender):

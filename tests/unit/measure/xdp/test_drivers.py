@@ -10,7 +10,7 @@ import pytest
 from perftrend.errors import SettingsError, TestbedError
 from perftrend.measure.embedded import drivers as embedded_drivers
 from perftrend.measure.embedded.drivers import embedded_version
-from perftrend.measure.interfaces import Node
+from perftrend.measure.interfaces import Link, Node, Port
 from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import Loopback, VethPairs
 from perftrend.measure.xdp import generator
@@ -46,12 +46,17 @@ class UnconnectedPairs(VethPairs):
 
 @pytest.fixture(autouse=True)
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Return the commands that are executed at the device."""
+    """Return the commands that are executed at the device, whose ports are veth interfaces."""
     found: list[list[str]] = []
+
+    def run(command: list[str]) -> str:
+        found.append(command)
+        return " veth " if command[0] == "ip" else ""
+
     monkeypatch.setattr(embedded_drivers, "WorkerProcess", Worker)
     monkeypatch.setattr(Worker, "commands", [])
     monkeypatch.setattr(Worker, "is_refused", False)
-    monkeypatch.setattr(generator, "run", found.append)
+    monkeypatch.setattr(generator, "run", run)
     monkeypatch.setattr(shutil, "which", lambda program: f"/usr/sbin/{program}")
     return found
 
@@ -61,7 +66,8 @@ def test_process_gets_the_interfaces_once_the_device_accepts_xdp_frames(executed
     generator.open()
 
     [command] = Worker.commands
-    assert [["ethtool", "-K", name, "gro", "on"] for name in ("d0", "d1")] == executed
+    changed = [words for words in executed if words[0] == "ethtool"]
+    assert [["ethtool", "-K", name, "gro", "on"] for name in ("d0", "d1")] == changed
     assert ["perftrend.measure.xdp.generator", "--ports", "tg0", "tg1", "--cpu", "1"] == command[-6:]
     assert ("", f"{embedded_version()} xdp") == (generator.fallback, generator.version)
 
@@ -83,8 +89,27 @@ def test_wiring_without_interfaces_makes_it_the_embedded_generator() -> None:
     generator = XdpGenerator(Loopback(), Node(), {})
     generator.open()
 
-    assert "it needs the wiring veth" == generator.fallback
+    assert "it needs interfaces of Linux: the wirings veth or ssh" == generator.fallback
     assert "perftrend.measure.embedded.generator" in Worker.commands[-1]
+
+
+def test_ports_of_network_cards_accept_xdp_frames_as_they_are(
+    executed: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "run", lambda command: executed.append(command) or "")
+    XdpGenerator(UnconnectedPairs(), Node(), {}).open()
+
+    assert {"ip"} == {words[0] for words in executed}
+
+
+def test_port_that_a_driver_in_user_space_has_makes_it_the_embedded_generator() -> None:
+    links = [Link(Port("tg0", pci="0000:3b:00.0"), Port("d0")), Link(Port("tg1"), Port("d1"))]
+    wiring = UnconnectedPairs()
+    wiring.links = links
+    generator = XdpGenerator(wiring, Node(), {})
+    generator.open()
+
+    assert "it needs interfaces of Linux" in generator.fallback
 
 
 def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,53 @@
+"""The XDP generator on another machine: its process and its BPF program run there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from perftrend.errors import TestbedError
+from tests.integration.servers.lab import Lab
+from tests.integration.test_lab import lab, make_testbed, until
+
+__all__ = ("lab",)  # a fixture
+
+pytestmark = pytest.mark.packets
+
+Require = Callable[[object, str], None]
+
+
+@pytest.mark.parametrize("device", ["kernel", "embedded"])
+def test_every_xdp_frame_reaches_the_device_on_another_machine(
+    lab: Lab, require: Require, device: str
+) -> None:
+    """The device may lose some if it gets no time."""
+    with make_testbed(lab, generator={"driver": "xdp"}, device={"driver": device}) as testbed:
+        require(testbed.generator.version.endswith(" xdp"), "the kernel sends no XDP frames here")
+        testbed.start_device({"forwarding": "ip4"})
+        testbed.use("64B")
+        before = testbed.counters()["interfaces"]["dut"]
+        trial = testbed.generator.trial(10_000, 0.5, None)
+        after = testbed.counters()["interfaces"]["dut"]
+
+        assert (2500, 2500) == trial.sent_each
+        assert 0 < trial.received <= 5000
+        arrived = sum(after[port]["rx_packets"] - before[port]["rx_packets"] for port in ("d0", "d1"))
+        assert 5000 == arrived + (trial.generator_health.queue_full or 0)
+    until(lambda: not lab.processes("dut") | lab.processes("tg"))
+
+
+def test_killed_xdp_generator_is_one_line_and_the_next_run_is_clean(lab: Lab, require: Require) -> None:
+    values = {"generator": {"driver": "xdp"}}
+    with make_testbed(lab, **values) as testbed:
+        require(testbed.generator.version.endswith(" xdp"), "the kernel sends no XDP frames here")
+        testbed.start_device({})
+        testbed.use("64B")
+        lab.kill("tg")
+        with pytest.raises(TestbedError, match=r"^traffic generator has ended$"):
+            testbed.generator.trial(2_000, 0.5, None)
+    with make_testbed(lab, **values) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+
+        assert 1000 == testbed.generator.trial(2_000, 0.5, None).sent
