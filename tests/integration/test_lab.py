@@ -85,6 +85,9 @@ def test_frames_pass_between_two_machines(lab: Lab) -> None:
         assert 0 < trial.received <= 1000
         assert {"tg", "dut"} == set(testbed.counters()["interfaces"])
         assert {"d0", "d1", "lo", "mgmt"} == set(testbed.counters()["interfaces"]["dut"])
+        environment = testbed.read_environment()
+        assert {"dut: kernel", "tg: kernel", "dut: host"} <= set(environment)
+        assert ("veth", "veth") == (environment["tg: port tg0 driver"], environment["dut: port d1 driver"])
     until(lambda: not lab.processes("dut") | lab.processes("tg"))
 
 

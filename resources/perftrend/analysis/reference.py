@@ -1,6 +1,7 @@
 """Is it the machine? Changes of the product, compared with those of a reference build.
 
-A reference build never changes. Whatever its traces have in common, run by run, is the testbed. A shift is
+A reference build never changes. Whatever its traces have in common, run by run, is the testbed. If it is
+replaced by another version, only the runs of the newest version count. A shift is
 the median of up to 10 runs from the first changed one on, compared with the median of up to 30 runs up to the
 last good one. Its interval at 99 % is that of Student's t. The deviation of a run is estimated robustly from
 the runs before; the variance of averages includes that runs resemble each other (:mod:`.families.nights`).
@@ -28,6 +29,7 @@ from perftrend.analysis.families import SharedChange
 from perftrend.analysis.families.nights import MAD_PER_SIGMA, Nights, autocorrelations, memory_of
 from perftrend.analysis.significance import quantile
 from perftrend.model import (
+    PRODUCT,
     REFERENCE,
     Better,
     Change,
@@ -176,31 +178,38 @@ def reference_trends(series: Iterable[Series]) -> ReferenceTrends:
 
 
 def _trend(series: Sequence[Series]) -> ReferenceTrend:
-    moments = sorted({run.started for one in series for run in one.runs})
+    runs = sorted((run for one in series for run in one.runs), key=lambda run: run.started)
+    newest = runs[-1].versions.get(PRODUCT)
+    moments = sorted({run.started for run in runs if run.versions.get(PRODUCT) == newest})
     place_of = {moment: place for place, moment in enumerate(moments)}
     values = np.full((len(moments), len(series)), np.nan)
     for column, one in enumerate(series):
-        values[[place_of[run.started] for run in one.runs], column] = one.samples
+        for run, value in zip(one.runs, one.samples, strict=True):
+            if run.started in place_of:
+                values[place_of[run.started], column] = value
     return ReferenceTrend.of(moments, values, lower_is_better=series[0].better is Better.LOWER)
 
 
 def judge_by_reference(verdict: Verdict, trends: ReferenceTrends) -> Verdict:
     """Return a verdict with what the reference build says about the change that it reports.
 
-    A regression of the testbed has the outcome TESTBED. So has one of the reference build itself, because no
-    commit can have changed it.
+    A regression of the testbed has the outcome TESTBED. So has one of the reference build itself, unless it
+    was replaced.
     """
     change, series = reported_change(verdict), verdict.series
     if change is None or change.position >= len(series.runs):
         return verdict
+    first, last = ends_of(change, len(series.runs))
     if series.key.experiment == REFERENCE:
-        reason = f"{verdict.reason}; the reference build never changes: the testbed did"
-        return replace(verdict, outcome=_of_testbed(verdict.outcome), reason=reason)
+        is_same = series.runs[first].versions.get(PRODUCT) == series.runs[last].versions.get(PRODUCT)
+        why = "is the same: the testbed has changed" if is_same else "was replaced"
+        outcome = _of_testbed(verdict.outcome) if is_same else verdict.outcome
+        return replace(verdict, outcome=outcome, reason=f"{verdict.reason}; the reference build {why}")
     trend = trends.get((series.unit, series.better))
     if trend is None:
         return verdict
     moments = [run.started for run in series.runs]
-    ends = [moments[at] for at in ends_of(change, len(moments))]
+    ends = moments[first], moments[last]
     found = trend.judge(moments, series.samples, ends[0], ends[1], better=series.better)
     if found is None:
         return verdict

@@ -95,7 +95,22 @@ def test_regression_of_the_reference_build_itself_is_that_of_the_testbed() -> No
     verdict = judge_by_reference(evaluate(own, run=own.runs[-1]), {})
 
     assert Outcome.TESTBED is verdict.outcome
-    assert verdict.reason.endswith("the reference build never changes: the testbed did")
+    assert verdict.reason.endswith("the reference build is the same: the testbed has changed")
+
+
+def test_reference_build_that_was_replaced_says_nothing() -> None:
+    values = np.r_[np.full(HISTORY, 10.0) + np.tile([0.01, -0.01], HISTORY // 2), 9.0]
+    own = series(values, "ref", hour=0)
+    runs = tuple(
+        replace(run, versions={"device": "v2" if at == HISTORY else "v1"}) for at, run in enumerate(own.runs)
+    )
+    replaced = replace(own, runs=runs)
+    verdict = judge_by_reference(evaluate(replaced, run=runs[-1]), {})
+    (trend,) = reference_trends([replaced]).values()
+
+    assert Outcome.REGRESSION is verdict.outcome
+    assert verdict.reason.endswith("the reference build was replaced")
+    assert [runs[-1].started] == list(trend.moments)
 
 
 def test_without_a_reference_after_the_change_nothing_is_said() -> None:

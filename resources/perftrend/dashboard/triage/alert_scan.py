@@ -269,8 +269,13 @@ class FindingJudge:
         for kind, own in kinds.items():
             history = history_of(store, axis, own, last=last)
             moments = [place.moment for place in history.places]
+            values = history.values.T.copy()
+            measured = np.flatnonzero(np.isfinite(values).any(axis=1))
+            newest = history.places[measured[-1]].revision if measured.size else ""
+            # A reference build that was replaced cannot be compared with its successor.
+            values[[place.revision != newest for place in history.places]] = np.nan
             is_lower = kind[1] is Better.LOWER
-            trends[kind] = ReferenceTrend.of(moments, history.values.T, lower_is_better=is_lower)
+            trends[kind] = ReferenceTrend.of(moments, values, lower_is_better=is_lower)
         return cls(store, axis, last, trends, parts)
 
     def judge(self, finding: Finding, trace: StoredTrace, history: TraceHistory) -> Finding | None:
@@ -283,9 +288,12 @@ class FindingJudge:
         moments = [place.moment for place in history.places]
         values = history.values[history.traces.index(trace.hash)]
         judged = trend.judge(moments, values, *_ends(finding), better=trace.better)
-        if trace.key.experiment == REFERENCE or (judged and judged.blame is Blame.TESTBED):
-            return replace(finding, kind=FindingKind.TESTBED)
-        return finding
+        span = finding.range
+        is_testbed = judged is not None and judged.blame is Blame.TESTBED
+        if trace.key.experiment == REFERENCE:
+            # Unless it was replaced, nothing but the testbed can have changed it.
+            is_testbed = span.last_good.revision == span.first_changed.revision
+        return replace(finding, kind=FindingKind.TESTBED) if is_testbed else finding
 
     def _has_moved(self, finding: Finding, trace: StoredTrace) -> bool:
         own = part_of(trace.key)
