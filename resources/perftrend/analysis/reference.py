@@ -132,16 +132,28 @@ class ReferenceTrend:
     def compare(self, change: Shift, last_good: datetime, first_changed: datetime) -> ReferenceFinding | None:
         """Return what the reference build says about a change.
 
-        It is measured shortly before or after the product. So a run of it counts to the nearer of the two
-        runs if it is within a quarter of the time between them; others between them are left out.
+        It is usually measured shortly before the product. So its last run before the first changed one counts
+        as one after the change. If more than a quarter of the time since the last good run lies between the
+        two, the testbed may have changed meanwhile, and the product is not blamed before the next run. Runs
+        within a quarter of that time after the last good one count as before the change, others between them
+        are left out.
 
         :param last_good: start of the last run before the change.
         :param first_changed: start of the first run after it.
         :returns: None if the reference build has no run after the change, or too few before it.
         """
         near = (first_changed - last_good) / 4
-        shift = estimate_shift(self.moments, self.common, last_good + near, first_changed - near)
-        return None if shift is None else ReferenceFinding(shift, _blame(change, shift))
+        known = [each for each, value in zip(self.moments, self.common, strict=True) if math.isfinite(value)]
+        between = [each for each in known if last_good + near < each < first_changed]
+        begin = between[-1] if between else first_changed
+        shift = estimate_shift(self.moments, self.common, last_good + near, begin)
+        if shift is None:
+            return None
+        blame = _blame(change, shift)
+        is_early = begin < first_changed - near and known[-1] < first_changed
+        if blame is Blame.PRODUCT and is_early:
+            blame = Blame.UNDECIDED
+        return ReferenceFinding(shift, blame)
 
     def judge(
         self,

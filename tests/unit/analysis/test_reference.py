@@ -122,6 +122,35 @@ def test_without_a_reference_after_the_change_nothing_is_said() -> None:
     assert bare is judge_by_reference(bare, {})
 
 
+@pytest.mark.parametrize(
+    ("hours", "testbed", "outcome"),
+    [
+        (-1, 0.1, Outcome.TESTBED),
+        (-12, 0.1, Outcome.TESTBED),
+        (-1, 0.0, Outcome.REGRESSION),
+        (-12, 0.0, Outcome.REGRESSION),
+    ],
+)
+def test_reference_build_may_be_measured_at_any_time_of_the_day(
+    hours: int, testbed: float, outcome: Outcome
+) -> None:
+    """Half a day before the product, it shows that the testbed has changed, but not that it has not."""
+    rng = np.random.default_rng(1)
+    values, _ = simulate(rng, traces=2, runs=HISTORY + 1, noise=NoiseOfNights(least=0.005, most=0.005))
+    values[HISTORY:] *= 0.9
+    values[HISTORY:, 1] /= 0.9 / (1 - testbed)
+    own = series(values[:, 1], "ref", hour=0)
+    runs = tuple(replace(run, started=run.started + timedelta(hours=1 + hours)) for run in own.runs)
+    test = series(values[:, 0], "ip4", hour=1)
+
+    verdict = judge_by_reference(
+        evaluate(test, run=test.runs[-1]), reference_trends([replace(own, runs=runs)])
+    )
+
+    assert outcome is verdict.outcome
+    assert (hours == -1 and not testbed) == ("the reference build did not" in verdict.reason)
+
+
 def test_traces_of_another_unit_say_nothing() -> None:
     verdict = replace(judged(0.1, 0.0), reason="lower")
     own = series(np.full(HISTORY + 1, 10.0), "ref", hour=0, unit="us", better=Better.LOWER)
