@@ -3,8 +3,8 @@
 The checksum of a frame is never in memory, so a 64-byte frame has 60 bytes there.
 
 The generator has a host behind each port of the device, and there the other end of the device's tunnel, too.
-Hosts exchange frames in pairs: those behind the ports 0 and 1, and those behind 2 and 3. If the device has
-only one port, the first pair is behind it.
+Hosts exchange frames in pairs: those behind the ports 0 and 1, and those behind 2 and 3. If the device does
+not have the second port of a pair, both are behind the first one.
 """
 
 from __future__ import annotations
@@ -278,12 +278,12 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
 
 def count_networks(links: int) -> int:
     """Return the number of networks behind the ports of a device with so many links."""
-    return max(2, links)
+    return links + links % 2
 
 
 def port_of_network(network: int, links: int) -> int:
-    """Return the device's port with a network behind it, by its number: its own one, or the only one."""
-    return network if links > 1 else 0
+    """Return the device's port with a network behind it, by its number: its own one, or the last one."""
+    return min(network, links - 1)
 
 
 def route(number: int, links: int, *, is_ip6: bool = False) -> tuple[str, int]:

@@ -289,7 +289,9 @@ def _mac(text: str) -> bytes:
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
     parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
-    parser.add_argument("--ports", nargs="+", required=True, help="1, 2 or 4; a single one is its own pair")
+    parser.add_argument(
+        "--ports", nargs="+", required=True, help="1 to 4; a third or only one is its own pair"
+    )
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--forwarding", choices=FORWARDINGS, default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
