@@ -317,8 +317,15 @@ def generator_mac(port: int) -> bytes:
     return bytes((0x02, 0, 0, 0, 0x0C, port))
 
 
-def frame_direction(port: int, traffic: TrafficProfile) -> FrameDirection:
-    """Return the addresses of the traffic that is sent into a port, towards the other one of its pair."""
-    return FrameDirection(
-        port, host_mac(port), device_mac(port) if traffic.is_for_device else host_mac(port ^ 1)
-    )
+def parse_mac(text: str) -> bytes:
+    """Return the MAC address of a text such as ``02:00:00:00:0a:00``. :raises ValueError: if it is none."""
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def frame_direction(port: int, traffic: TrafficProfile, device: Sequence[bytes] = ()) -> FrameDirection:
+    """Return the addresses of the traffic that is sent into a port, towards the other one of its pair.
+
+    :param device: the MAC addresses of the device's ports; empty if they are those of :func:`device_mac`.
+    """
+    own = device[port] if device else device_mac(port)
+    return FrameDirection(port, host_mac(port), own if traffic.is_for_device else host_mac(port ^ 1))

@@ -282,10 +282,6 @@ def _counters(ports: Sequence[DevicePort], paths: Sequence[Path]) -> dict[str, l
     }
 
 
-def _mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
     parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
@@ -299,10 +295,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--frame-bytes", type=int, default=USUAL_LONGEST, help="length of the longest frame")
     most = max(LINK_COUNTS)
     parser.add_argument(
-        "--macs", nargs="+", type=_mac, default=[frames.device_mac(port) for port in range(most)]
+        "--macs", nargs="+", type=frames.parse_mac, default=[frames.device_mac(port) for port in range(most)]
     )
     parser.add_argument(
-        "--next-hops", nargs="+", type=_mac, default=[frames.host_mac(port) for port in range(most)]
+        "--next-hops",
+        nargs="+",
+        type=frames.parse_mac,
+        default=[frames.host_mac(port) for port in range(most)],
     )
     options = parser.parse_args(argv)
     if options.cpu is not None:
