@@ -103,6 +103,19 @@ def test_linux_of_a_killed_job_is_left_as_it_was(lab: Lab) -> None:
     until(lambda: before == state(lab))
 
 
+def test_frames_pass_a_chain_of_machines(tmp_path: Path, require: Callable[[object, str], None]) -> None:
+    require(not labs.lacking(), labs.lacking())
+    with labs.built(tmp_path, ["tg", "dut", "dut2"]) as chain:
+        with make_testbed(chain, device={"driver": "kernel"}) as testbed:
+            testbed.start_device({"forwarding": "ip4"})
+            testbed.use("64B")
+            trial = testbed.generator.trial(2_000, 0.5, None)
+
+            assert 1000 == trial.sent
+            assert 0 < trial.received <= 1000
+        until(lambda: not any(map(chain.processes, ("tg", "dut", "dut2"))))
+
+
 def test_route_of_the_machine_is_not_replaced(lab: Lab) -> None:
     lab.namespaces["dut"].run("ip", "route", "add", "10.10.0.0/16", "dev", "mgmt")
     before = state(lab)

@@ -1,4 +1,4 @@
-"""The XDP generator on another machine: its process and its BPF program run there."""
+"""Generators on another machine: the process runs there, and that of XDP has its BPF program there."""
 
 from __future__ import annotations
 
@@ -35,6 +35,25 @@ def test_every_xdp_frame_reaches_the_device_on_another_machine(
         arrived = sum(after[port]["rx_packets"] - before[port]["rx_packets"] for port in ("d0", "d1"))
         assert 5000 == arrived + (trial.generator_health.queue_full or 0)
     until(lambda: not lab.processes("dut") | lab.processes("tg"))
+
+
+@pytest.mark.parametrize("generator", ["embedded", "xdp"])
+def test_frames_have_the_addresses_of_the_devices_ports(lab: Lab, generator: str) -> None:
+    """Linux routes no frames for others. The generator's ports receive frames for its hosts, too."""
+    file = lab.file(generator={"driver": generator}, device={"driver": "kernel"})
+    for number, link in enumerate(file["links"]):
+        link["dut"]["mac"] = f"02:11:22:33:44:0{number}"
+        lab.namespaces["dut"].run("ip", "link", "set", f"d{number}", "address", link["dut"]["mac"])
+    with make_testbed(lab, **file) as testbed:
+        testbed.start_device({})
+        testbed.use("64B")
+        trial = testbed.generator.trial(2_000, 0.5, None)
+        state = lab.namespaces["tg"].run("ip", "-details", "link", "show", "dev", "tg0")
+
+    assert 1000 == trial.sent
+    assert 0 < trial.received <= 1000
+    assert "promiscuity 1" in state
+    assert "promiscuity 0" in lab.namespaces["tg"].run("ip", "-details", "link", "show", "dev", "tg0")
 
 
 def test_killed_xdp_generator_is_one_line_and_the_next_run_is_clean(lab: Lab, require: Require) -> None:

@@ -1,4 +1,4 @@
-"""Devices with one link and with four, on real packets: all that is sent into one port arrives at another."""
+"""Devices with one link, three or four, on real packets: what is sent into a port arrives at another."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ Require = Callable[[object, str], None]
 Measure = Callable[[Specification, str, dict[str, str]], Trial]
 
 ONE = (1000,)
+THREE = (333, 333, 334)
 FOUR = (250, 250, 250, 250)
 
 
@@ -57,6 +58,9 @@ def measure(require: Require, request: pytest.FixtureRequest) -> Measure:
     (1, {"forwarding": "ip6"}, ONE),
     (1, {"forwarding": "l2xc"}, ONE),
     (1, {"forward_percent": "0"}, ONE),
+    (3, {"forwarding": "ip4", "acl_rules": "20"}, THREE),
+    (3, {"forwarding": "ip6"}, THREE),
+    (3, {"forwarding": "l2xc"}, THREE),
     (4, {"forwarding": "ip6", "acl_rules": "20"}, FOUR),
     (4, {"forwarding": "ip4", "acl_rules": "20"}, FOUR),
     (4, {"forwarding": "l2"}, FOUR),
@@ -77,6 +81,8 @@ def test_every_frame_of_each_link_comes_back(
     (1, {"forwarding": "ip6", "acl_rules": "20"}, ONE),
     (1, {"forwarding": "l2xc"}, ONE),
     (1, {"forwarding": "l2xc", "tunnel": "vxlan"}, ONE),
+    (3, {"forwarding": "ip4", "routes": "1000"}, THREE),
+    (3, {"forwarding": "l2xc"}, THREE),
     (4, {"forwarding": "ip4", "routes": "1000"}, FOUR),
     (4, {"forwarding": "ip6", "routes": "1000"}, FOUR),
     (4, {"forwarding": "l2", "forward_percent": "0"}, (0, 500, 0, 500)),
@@ -96,6 +102,8 @@ def test_kernel_forwards_every_frame_of_each_link(
 @pytest.mark.parametrize(("count", "options", "each"), [
     (1, {"forwarding": "ip4"}, ONE),
     (1, {"forwarding": "l2xc"}, ONE),
+    (3, {"forwarding": "ip4"}, THREE),
+    (3, {"forwarding": "l2xc"}, THREE),
     (4, {"forwarding": "ip4"}, FOUR),
     (4, {"forwarding": "l2"}, FOUR),
     (4, {"forwarding": "l2", "vlan": "7"}, FOUR),
@@ -122,15 +130,16 @@ def test_switch_routes_and_ends_tunnels_of_each_link(
     assert (each, each) == (trial.sent_each, trial.received_each)
 
 
-@pytest.mark.parametrize(("count", "each"), [(1, ONE), (4, FOUR)])
+@pytest.mark.parametrize(("count", "each"), [(1, ONE), (3, THREE), (4, FOUR)])
 def test_xdp_sends_into_each_link(measure: Measure, count: int, each: tuple[int, ...]) -> None:
     trial = measure(with_links("1n-xdp", count), "64B", {})
 
     assert (each, each) == (trial.sent_each, trial.received_each)
 
 
+@pytest.mark.parametrize(("count", "number"), [(1, "one link"), (3, "3 links")])
 @pytest.mark.parametrize("name", ["1n-veth", "1n-kernel"])
-def test_bridge_needs_two_ports(name: str) -> None:
-    testbed = Testbed(with_links(name, 1))
+def test_bridge_needs_two_ports(name: str, count: int, number: str) -> None:
+    testbed = Testbed(with_links(name, count))
 
-    assert "does not support forwarding=l2 with one link" in testbed.lacks({"forwarding": "l2"})
+    assert f"does not support forwarding=l2 with {number}" in testbed.lacks({"forwarding": "l2"})

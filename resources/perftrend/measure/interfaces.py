@@ -311,7 +311,7 @@ class DeviceAbilities:
     forwarding: Collection[str]
     """Values of the option ``forwarding``."""
     one_link: Collection[str] = ()
-    """Those of them that it can do if it has only one link."""
+    """Those of them that it can do by a link without another one, as with one link or three."""
     acl_rules: Collection[str] = ()
     """Those of them that access lists apply to."""
     routes: Collection[str] = ()
@@ -331,8 +331,9 @@ class DeviceAbilities:
         :param links: the number of its links.
         """
         forwarding = options.get("forwarding", FORWARDINGS[0])
-        if links == 1 and forwarding in self.forwarding and forwarding not in self.one_link:
-            return f"{self.name} does not support forwarding={forwarding} with one link"
+        if links % 2 and forwarding in self.forwarding and forwarding not in self.one_link:
+            number = "one link" if links == 1 else f"{links} links"
+            return f"{self.name} does not support forwarding={forwarding} with {number}"
         supported = {
             "forwarding": forwarding in self.forwarding,
             "acl_rules": forwarding in self.acl_rules or options.get("acl_rules", "0") == "0",

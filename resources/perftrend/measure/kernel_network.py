@@ -17,6 +17,7 @@ from perftrend.measure.traffic import (
     TUNNEL_BYTES,
     USUAL_LONGEST,
     mtu,
+    opposite,
     parse_frame_bytes,
     parse_vlans,
     vlan_of_link,
@@ -155,7 +156,7 @@ def _tunnel_address(port: int, host: int) -> str:
 def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
     """Bridge the ports of each pair; without learning, a bridge sends each frame on to the other port.
 
-    A single port sends it back.
+    A port without another one sends it back.
     """
     for port, end in enumerate(ends):
         bridge = _BRIDGE.format(port // 2)
@@ -165,7 +166,7 @@ def _bridge(ends: Sequence[str], *, is_learning: bool) -> Iterator[Command]:
         yield ["ip", "link", "set", end, "master", bridge]
         if not is_learning:
             yield ["bridge", "link", "set", "dev", end, "learning", "off"]
-        if len(ends) == 1:
+        if opposite(port, len(ends)) == port:
             yield ["bridge", "link", "set", "dev", end, "hairpin", "on"]
 
 

@@ -82,7 +82,7 @@ def _send(links: Sequence[Link], number: int) -> str:
 
 def _output(links: Sequence[Link], number: int) -> str:
     """Return the action that sends a packet to a port; the one that it came from has a name of its own."""
-    return f"output:{number + 1}" if len(links) > 1 else "in_port"
+    return "in_port" if opposite(number, len(links)) == number else f"output:{number + 1}"
 
 
 def _acl_rule(number: int, links: int, vlans: Sequence[int], *, is_ip6: bool) -> str:

@@ -78,6 +78,11 @@ class Testbed:
                     f"testbed {spec.name}: node {name} is remote: write the number of a core of it, or "
                     "omit cpu"
                 )
+            if spec.remote and self._wiring.is_remote and not self._wiring.is_node_remote(name):
+                raise errors.SettingsError(
+                    f"testbed {spec.name}: node {name} is this machine, whose load disturbs results: "
+                    "omit remote"
+                )
         generator = specification.driver("traffic_generators", spec.generator.driver)
         self.generator: TrafficGenerator = generator(self._wiring, nodes["tg"], spec.generator.options)
         device = specification.driver("devices", spec.device.driver)

@@ -33,9 +33,12 @@ _PATTERN = re.compile(r"[0-9]{1,5}X[0-9]{1,3}(?:\+[0-9]{1,5}X[0-9]{1,3})+")
 FORWARDINGS = ("ip4", "ip6", "l2", "l2xc")
 """What a device does: it routes IPv4 or IPv6, bridges by the addresses that it learns, or cross-connects."""
 TUNNELS = ("none", "vxlan", "geneve")
-LINK_COUNTS = (1, 2, 4)
-"""Of the links between a generator and a device. Frames that enter by one leave by the other of its pair."""
-NEEDED_LINKS = "1, 2 or 4 links between generator and device (links in the testbed's file)"
+LINK_COUNTS = (1, 2, 3, 4)
+"""Of the links between a generator and a device. Frames that enter by one leave by the other of its pair.
+
+A link without another one is a pair of its own, which sends all frames back.
+"""
+NEEDED_LINKS = "1 to 4 links between generator and device (links in the testbed's file)"
 VLANS = range(1, 4095)
 """The numbers of VLANs (IEEE 802.1Q): 0 and 4095 are reserved."""
 _VLANS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
@@ -218,29 +221,29 @@ class TrafficProfile:
         return min(self.flow_count // self.ports, _MOST_HOSTS)
 
     def shares(self, links: int) -> tuple[float, ...]:
-        """Return the fraction of the frames that are sent into each of 1, 2 or 4 links."""
-        if links == 1:
-            return (1.0,)
-        pairs = links // 2
-        return (self.forward_percent / 100 / pairs, (1 - self.forward_percent / 100) / pairs) * pairs
+        """Return the fraction of the frames that are sent into each of 1 to 4 links."""
+        pair = 2 / links
+        both = (self.forward_percent / 100 * pair, (1 - self.forward_percent / 100) * pair)
+        return both * (links // 2) + (1 / links,) * (links % 2)
 
     def split(self, count: int, links: int) -> tuple[int, ...]:
-        """Divide a number of frames between 1, 2 or 4 links."""
-        if links == 1:
-            return (count,)
-        backward = count * (100 - self.forward_percent) // 100
-        both = (count - backward, backward)
-        if links == 2:  # noqa: PLR2004
-            return both
+        """Divide a number of frames between 1 to 4 links."""
+        paired, single = links - links % 2, links % 2
+        alone = (-(-count // links),) * single
+        backward = count * paired * (100 - self.forward_percent) // (100 * links)
+        both = (count - sum(alone) - backward, backward)
+        if paired <= 2:  # noqa: PLR2004
+            return (*both[:paired], *alone)
         return (*(part - part // 2 for part in both), *(part // 2 for part in both))
 
 
 def opposite(port: int, links: int) -> int:
     """Return the port of the generator where the frames arrive that it sends into a port.
 
-    Links are pairs. With a single one, frames return to the port that they come from.
+    Links are pairs. Frames of one without another return to the port that they come from.
     """
-    return port if links == 1 else port ^ 1
+    other = port ^ 1
+    return other if other < links else port
 
 
 def parse_vlans(options: Mapping[str, str]) -> tuple[int, ...]:

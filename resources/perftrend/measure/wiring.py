@@ -109,7 +109,7 @@ class VethPairs(Wiring):
     In a chain, each device has a namespace: ``tg0``-``d0``, ``d1``-``d2``, ``d3``-``tg1`` with two devices.
 
     :param user_namespace: ``yes`` to use a user namespace even if root starts it; other users always use one.
-    :param link_count: the number of veth pairs between generator and device: 1, 2 or 4.
+    :param link_count: the number of veth pairs between generator and device: 1 to 4.
     """
 
     has_own_network = True
@@ -220,7 +220,7 @@ def _refuse(links: Sequence[Link]) -> None:
 def _count(link_count: str) -> int:
     """Return the value of the wiring option ``link_count``."""
     if link_count not in map(str, LINK_COUNTS):
-        raise errors.SettingsError(f"wiring option link_count={link_count!r}: write 1, 2 or 4")
+        raise errors.SettingsError(f"wiring option link_count={link_count!r}: write a number from 1 to 4")
     return int(link_count)
 
 
@@ -267,7 +267,7 @@ def _text(mac: bytes) -> str:
 class Loopback(Wiring):
     """UDP on the loopback interface, at a random address, which avoids conflicts.
 
-    :param link_count: the number of ports of generator and device: 1, 2 or 4.
+    :param link_count: the number of ports of generator and device: 1 to 4.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class Wiring:
         STORY.append("wiring verified")
 
     def is_node_remote(self, node: str) -> bool:
-        return Wiring.is_remote or node in Wiring.remote
+        return node in self.remote or (self.is_remote and not self.remote)
 
     def unusable(self) -> str:
         return Wiring.reason
@@ -304,6 +304,14 @@ def test_processes_of_a_node_on_this_machine_are_watched(monkeypatch: pytest.Mon
     Testbed(spec(nodes={"tg": NodeFile(cpu="auto")}))
     with pytest.raises(SettingsError, match="node dut is remote: write the number of a core of it"):
         Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
+
+
+def test_testbed_with_a_node_on_this_machine_is_not_remote(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wiring, "remote", {"dut"})
+    monkeypatch.setattr(Wiring, "is_remote", property(lambda wiring: bool(wiring.remote)))
+
+    with pytest.raises(SettingsError, match="node tg is this machine, whose load disturbs results: omit"):
+        Testbed(spec(remote=True, nodes={"tg": NodeFile(), "dut": NodeFile()}))
 
 
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:

@@ -120,5 +120,6 @@ def test_directions_share_all_frames(count: int, percent: int, links: int) -> No
 
 def test_frames_return_by_the_other_link_of_the_pair() -> None:
     assert [1, 0, 3, 2] == [opposite(port, 4) for port in range(4)]
+    assert [1, 0, 2] == [opposite(port, 3) for port in range(3)]
     assert [1, 0] == [opposite(port, 2) for port in range(2)]
     assert 0 == opposite(0, 1)

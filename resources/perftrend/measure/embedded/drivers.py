@@ -14,7 +14,7 @@ from typing_extensions import override
 
 import perftrend
 from perftrend import errors
-from perftrend.measure.embedded.frames import count_prepared_frames, host_mac
+from perftrend.measure.embedded.frames import count_prepared_frames, device_mac, host_mac
 from perftrend.measure.embedded.generator import Count
 from perftrend.measure.interfaces import (
     Counters,
@@ -102,7 +102,8 @@ class EmbeddedGenerator(TrafficGenerator):
         self._start("perftrend.measure.embedded.generator", self._ports)
 
     def _start(self, module: str, ports: Sequence[str]) -> None:
-        command = python_module(module, ["--ports", *ports, *_cpu(self._node)])
+        macs = _device_macs(self._wiring.links)
+        command = python_module(module, ["--ports", *ports, *macs, *_cpu(self._node)])
         self._worker = WorkerProcess(
             "traffic generator", self._wiring.at_generator(_started("generator", command, self._wiring))
         )
@@ -269,6 +270,13 @@ class EmbeddedDevice(Device):
         # Its process may be on another machine, and the program kill is not installed on every one.
         run(self._wiring.at_device(["sh", "-c", f"kill -s USR1 {self._worker.pid}"]))
         return self._worker.read(_ANSWER_S)
+
+
+def _device_macs(links: Sequence[Link]) -> list[str]:
+    """Return the generator's argument for MAC addresses of the device's ports other than the usual ones."""
+    usual = [device_mac(number).hex(":") for number in range(len(links))]
+    macs = [link.device.mac or mac for link, mac in zip(links, usual, strict=True)]
+    return [] if macs == usual else ["--device-macs", *macs]
 
 
 def _macs(links: Sequence[Link]) -> list[str]:

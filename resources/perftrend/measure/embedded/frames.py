@@ -3,8 +3,8 @@
 The checksum of a frame is never in memory, so a 64-byte frame has 60 bytes there.
 
 The generator has a host behind each port of the device, and there the other end of the device's tunnel, too.
-Hosts exchange frames in pairs: those behind the ports 0 and 1, and those behind 2 and 3. If the device has
-only one port, the first pair is behind it.
+Hosts exchange frames in pairs: those behind the ports 0 and 1, and those behind 2 and 3. If the device does
+not have the second port of a pair, both are behind the first one.
 """
 
 from __future__ import annotations
@@ -278,12 +278,12 @@ def _put(buffer: NDArray[np.uint8], offset: int, values: NDArray[np.generic], si
 
 def count_networks(links: int) -> int:
     """Return the number of networks behind the ports of a device with so many links."""
-    return max(2, links)
+    return links + links % 2
 
 
 def port_of_network(network: int, links: int) -> int:
-    """Return the device's port with a network behind it, by its number: its own one, or the only one."""
-    return network if links > 1 else 0
+    """Return the device's port with a network behind it, by its number: its own one, or the last one."""
+    return min(network, links - 1)
 
 
 def route(number: int, links: int, *, is_ip6: bool = False) -> tuple[str, int]:
@@ -317,8 +317,15 @@ def generator_mac(port: int) -> bytes:
     return bytes((0x02, 0, 0, 0, 0x0C, port))
 
 
-def frame_direction(port: int, traffic: TrafficProfile) -> FrameDirection:
-    """Return the addresses of the traffic that is sent into a port, towards the other one of its pair."""
-    return FrameDirection(
-        port, host_mac(port), device_mac(port) if traffic.is_for_device else host_mac(port ^ 1)
-    )
+def parse_mac(text: str) -> bytes:
+    """Return the MAC address of a text such as ``02:00:00:00:0a:00``. :raises ValueError: if it is none."""
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def frame_direction(port: int, traffic: TrafficProfile, device: Sequence[bytes] = ()) -> FrameDirection:
+    """Return the addresses of the traffic that is sent into a port, towards the other one of its pair.
+
+    :param device: the MAC addresses of the device's ports; empty if they are those of :func:`device_mac`.
+    """
+    own = device[port] if device else device_mac(port)
+    return FrameDirection(port, host_mac(port), own if traffic.is_for_device else host_mac(port ^ 1))

@@ -18,7 +18,7 @@ from operator import attrgetter, sub
 
 from typing_extensions import override
 
-from perftrend.measure.embedded.frames import build, count_prepared_frames, frame_direction
+from perftrend.measure.embedded.frames import build, count_prepared_frames, frame_direction, parse_mac
 from perftrend.measure.embedded.ports import GeneratorPort, generator_port
 from perftrend.measure.traffic import TrafficProfile, opposite
 
@@ -135,7 +135,9 @@ class Sender(ABC):
 class FrameStream:
     """The frames sent into one port, in a repeating sequence."""
 
-    def __init__(self, port: GeneratorPort, number: int, traffic: TrafficProfile) -> None:
+    def __init__(
+        self, port: GeneratorPort, number: int, traffic: TrafficProfile, device_macs: Sequence[bytes]
+    ) -> None:
         self.port = port
         self.sent = 0
         self.refused = 0
@@ -144,7 +146,7 @@ class FrameStream:
         self._planned = 0
         self._next = 0
         self._prepared = count_prepared_frames(traffic)
-        port.prepare(*build(traffic, frame_direction(number, traffic), self._prepared))
+        port.prepare(*build(traffic, frame_direction(number, traffic, device_macs), self._prepared))
 
     def plan(self, count: int) -> None:
         """Begin a trial of ``count`` frames."""
@@ -162,16 +164,22 @@ class FrameStream:
 
 
 class SocketSender(Sender):
-    """A loop that sends whatever is due through sockets."""
+    """A loop that sends whatever is due through sockets.
 
-    def __init__(self, ports: Sequence[GeneratorPort]) -> None:
+    :param device_macs: the addresses of the device's ports, as for :func:`frame_direction`.
+    """
+
+    def __init__(self, ports: Sequence[GeneratorPort], device_macs: Sequence[bytes] = ()) -> None:
         self._ports = ports
+        self._device_macs = device_macs
         self._streams: list[FrameStream] = []
 
     @override
     def use(self, traffic: TrafficProfile) -> None:
         self._split = traffic.split
-        self._streams = [FrameStream(port, number, traffic) for number, port in enumerate(self._ports)]
+        self._streams = [
+            FrameStream(port, number, traffic, self._device_macs) for number, port in enumerate(self._ports)
+        ]
 
     @override
     def send(self, planned: int, rate_pps: float, overdue: OverdueFrames | None) -> SentFrames:
@@ -305,21 +313,26 @@ def _answer(answer: dict[str, object]) -> None:
     print(json.dumps(answer), flush=True)  # noqa: T201 - the protocol with the driver
 
 
-def pinned_ports(argv: Sequence[str] | None) -> list[str]:
-    """Parse the arguments of a generator's process, pin it to its core, and return the names of its ports."""
+def parse_arguments(argv: Sequence[str] | None) -> tuple[list[str], list[bytes]]:
+    """Parse the arguments of a generator's process, and pin it to its core.
+
+    :returns: the names of its ports, and the MAC addresses of the device's ports; empty if they are the usual
+        ones.
+    """
     parser = argparse.ArgumentParser(description="send frames at a rate and count those that return")
     parser.add_argument("--ports", nargs="+", required=True)
+    parser.add_argument("--device-macs", nargs="+", type=parse_mac, default=[])
     parser.add_argument("--cpu", type=int)
     options = parser.parse_args(argv)
     if options.cpu is not None:
         os.sched_setaffinity(0, {options.cpu})
-    ports: list[str] = options.ports
-    return ports
+    return options.ports, options.device_macs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Send through sockets."""
-    serve(SocketSender([generator_port(name) for name in pinned_ports(argv)]))
+    ports, device_macs = parse_arguments(argv)
+    serve(SocketSender([generator_port(name) for name in ports], device_macs))
     return 0
 
 

@@ -30,12 +30,14 @@ from perftrend.measure.traffic import USUAL_LONGEST
 
 # linux/if_packet.h
 _SOL_PACKET = 263
+_PACKET_ADD_MEMBERSHIP = 1
 _PACKET_RX_RING = 5
 _PACKET_STATISTICS = 6
 _PACKET_VERSION = 10
 _PACKET_QDISC_BYPASS = 20
 _PACKET_IGNORE_OUTGOING = 23
 _TPACKET_V2 = 1
+_MEMBERSHIP_PROMISCUOUS = 1
 _ETH_P_ALL = 0x0003
 
 _SLOT_STEP = 128
@@ -283,6 +285,11 @@ class PacketRing(DevicePort):
         self._socket.close()
 
 
+def receive_all(interface: str) -> socket.socket:
+    """Let an interface receive frames for all MAC addresses as long as the socket is open."""
+    return _packet_socket(interface, protocol=0)
+
+
 def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> socket.socket:
     packet = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
@@ -291,6 +298,9 @@ def _packet_socket(interface: str, protocol: int, *, queued: bool = False) -> so
         # Otherwise the device would receive, and forward again, the frames that it sends.
         packet.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         packet.bind((interface, protocol))
+        # The hosts of the traffic have addresses of their own, whose frames a network card would discard.
+        request = struct.pack("iHH8x", socket.if_nametoindex(interface), _MEMBERSHIP_PROMISCUOUS, 0)
+        packet.setsockopt(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, request)
     except OSError as error:
         packet.close()
         raise errors.TestbedError(

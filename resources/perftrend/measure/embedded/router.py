@@ -282,14 +282,12 @@ def _counters(ports: Sequence[DevicePort], paths: Sequence[Path]) -> dict[str, l
     }
 
 
-def _mac(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Forward frames until SIGTERM; on SIGUSR1, print the counters as a line of JSON."""
     parser = argparse.ArgumentParser(description="forward frames between the ports of each pair")
-    parser.add_argument("--ports", nargs="+", required=True, help="1, 2 or 4; a single one is its own pair")
+    parser.add_argument(
+        "--ports", nargs="+", required=True, help="1 to 4; a third or only one is its own pair"
+    )
     parser.add_argument("--cpu", type=int)
     parser.add_argument("--forwarding", choices=FORWARDINGS, default="ip4")
     parser.add_argument("--acl-rules", type=int, default=0)
@@ -297,10 +295,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--frame-bytes", type=int, default=USUAL_LONGEST, help="length of the longest frame")
     most = max(LINK_COUNTS)
     parser.add_argument(
-        "--macs", nargs="+", type=_mac, default=[frames.device_mac(port) for port in range(most)]
+        "--macs", nargs="+", type=frames.parse_mac, default=[frames.device_mac(port) for port in range(most)]
     )
     parser.add_argument(
-        "--next-hops", nargs="+", type=_mac, default=[frames.host_mac(port) for port in range(most)]
+        "--next-hops",
+        nargs="+",
+        type=frames.parse_mac,
+        default=[frames.host_mac(port) for port in range(most)],
     )
     options = parser.parse_args(argv)
     if options.cpu is not None:

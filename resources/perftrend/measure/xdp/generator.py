@@ -32,10 +32,10 @@ from perftrend.measure.embedded.generator import (
     OverdueFrames,
     Sender,
     SentFrames,
-    pinned_ports,
+    parse_arguments,
     serve,
 )
-from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters
+from perftrend.measure.embedded.ports import InterfaceCount, InterfaceCounters, receive_all
 from perftrend.measure.interfaces import Node, Wiring
 from perftrend.measure.traffic import CHECKSUM_BYTES, USUAL_LONGEST, FrameProfile, TrafficProfile
 from perftrend.measure.wiring import run
@@ -171,14 +171,17 @@ class XdpSender(Sender):
     """The BPF program that sends whatever is due.
 
     :param interfaces: the generator's ports.
+    :param device_macs: the addresses of the device's ports, as for :func:`frame_direction`.
     :raises OSError: if the kernel or the user's rights do not allow BPF.
     :raises TestbedError: if frames sent in this way do not reach the device's ports.
     """
 
-    def __init__(self, interfaces: Sequence[str]) -> None:
+    def __init__(self, interfaces: Sequence[str], device_macs: Sequence[bytes] = ()) -> None:
         self._interfaces = interfaces
+        self._device_macs = device_macs
         self._counters = [InterfaceCounters(interface) for interface in interfaces]
         self._first = [counters.read().received for counters in self._counters]
+        self._sockets = [receive_all(interface) for interface in interfaces]
         self._program = LiveProgram(INSTRUCTIONS.read_bytes(), PACER.itemsize)
         self._pacer: NDArray[np.void] = np.frombuffer(self._program.variable, PACER)
         for port, interface in enumerate(interfaces):
@@ -219,7 +222,7 @@ class XdpSender(Sender):
     def _prepare(self, port: int, first_flow: TrafficProfile, fields: FlowFields) -> None:
         """Write a frame of each size."""
         count = len(first_flow.frame.sizes)
-        frames, lengths = build(first_flow, frame_direction(port, first_flow), count)
+        frames, lengths = build(first_flow, frame_direction(port, first_flow, self._device_macs), count)
         prepared = self._pacer["frame"][0, port, :count]
         prepared["header"][:, : first_flow.header_bytes] = frames[:, : first_flow.header_bytes]
         prepared["length"] = lengths
@@ -324,6 +327,8 @@ class XdpSender(Sender):
     def close(self) -> None:
         for counters in self._counters:
             counters.close()
+        for each in self._sockets:
+            each.close()
         self._program.close()
 
 
@@ -334,9 +339,9 @@ def _fixed_point(seconds: float) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Send by the BPF program, or end with the reason why that is not possible."""
-    ports = pinned_ports(argv)
+    ports, device_macs = parse_arguments(argv)
     try:
-        sender = XdpSender(ports)
+        sender = XdpSender(ports, device_macs)
     except OSError as error:
         sys.exit(f"the kernel refuses the BPF program ({error.strerror})")
     except errors.TestbedError as error:

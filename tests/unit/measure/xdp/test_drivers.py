@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -91,6 +92,15 @@ def test_wiring_without_interfaces_makes_it_the_embedded_generator() -> None:
 
     assert "it needs interfaces of Linux: the wirings veth or ssh" == generator.fallback
     assert "perftrend.measure.embedded.generator" in Worker.commands[-1]
+
+
+def test_process_gets_other_addresses_of_the_devices_ports() -> None:
+    wiring = UnconnectedPairs()
+    first, second = wiring.links
+    wiring.links = [replace(first, device=Port("d0", "68:05:ca:00:00:01")), second]
+    XdpGenerator(wiring, Node(), {}).open()
+
+    assert ["--device-macs", "68:05:ca:00:00:01", "02:00:00:00:0d:01"] == Worker.commands[-1][-3:]
 
 
 def test_ports_of_network_cards_accept_xdp_frames_as_they_are(
