@@ -37,6 +37,7 @@ TEST_NUMBERS: Mapping[str, range] = MappingProxyType(
         "acl_rules": range(10_001),
         "cores": range(1, 65),
         "frame_bytes": range(USUAL_LONGEST, LONGEST + 1),
+        "receive_queues": range(1, 65),
         "routes": range(2_000_001),
     }
 )
@@ -309,6 +310,8 @@ class DeviceAbilities:
     """Values of ``forwarding`` with which it can also forward from one VLAN to another."""
     cores: int = 1
     """The most cores that can forward."""
+    receive_queues: int = 1
+    """The most receive queues that each port can have."""
     longest_frame: int = USUAL_LONGEST
     """In bytes, including the checksum."""
 
@@ -327,10 +330,11 @@ class DeviceAbilities:
             "tunnel": options.get("tunnel", TUNNELS[0]) in {TUNNELS[0], *self.tunnel},
             "vlan": self._supports_vlans(parse_vlans(options), forwarding),
             "cores": int(options.get("cores", "1")) <= self.cores,
+            "receive_queues": int(options.get("receive_queues", "1")) <= self.receive_queues,
         }
         missing = [f"{name}={options[name]}" for name, is_supported in supported.items() if not is_supported]
         if not missing:
-            return self._lacks_length(parse_frame_bytes(options))
+            return _lacks_queues(options, links) or self._lacks_length(parse_frame_bytes(options))
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
 
@@ -342,6 +346,14 @@ class DeviceAbilities:
     def _supports_vlans(self, vlans: Sequence[int], forwarding: str) -> bool:
         is_one = len(set(vlans)) == 1
         return not vlans or (self.vlan and (is_one or forwarding in self.vlan_per_link))
+
+
+def _lacks_queues(options: Mapping[str, str], links: int) -> str:
+    """Return why the receive queues of a test are too few; empty if each core has one."""
+    cores, queues = (int(options.get(name, "1")) for name in ("cores", "receive_queues"))
+    if "receive_queues" not in options or cores <= queues * links:
+        return ""
+    return f"cores={cores} with receive_queues={queues}: {cores - queues * links} cores would have no queue"
 
 
 def vlan_option(links: Sequence[Link]) -> dict[str, str]:

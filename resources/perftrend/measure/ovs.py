@@ -150,7 +150,8 @@ class OvsDevice(Device):
     @override
     def lacks(self, options: Mapping[str, str]) -> str:
         is_dpdk = all(link.device.pci for link in self._wiring.links)
-        abilities = replace(_ABILITIES, longest_frame=LONGEST) if is_dpdk else _ABILITIES
+        # An interface of a veth pair has only one queue.
+        abilities = replace(_ABILITIES, longest_frame=LONGEST, receive_queues=64) if is_dpdk else _ABILITIES
         return abilities.lacks(options, len(self._wiring.links))
 
     @override
@@ -168,6 +169,7 @@ class OvsDevice(Device):
             has_emc=options.get("emc") != "no",
             tunnel=tunnel,
             frame_bytes=parse_frame_bytes(options),
+            receive_queues=int(options.get("receive_queues", "1")),
         )
         command = ["sh", "-c", _SCRIPT, "sh", _MISSING, core, *setup]
         self._program = Program(self._wiring.at_device, "ovs", command)
@@ -309,12 +311,14 @@ def configuration(
     has_emc: bool,
     tunnel: str = "",
     frame_bytes: int = USUAL_LONGEST,
+    receive_queues: int = 1,
 ) -> list[str]:
     """Return the arguments of ``ovs-vsctl`` that create the bridge with its ports.
 
     :param cpu: the core of the thread that forwards; None if the switch may choose one.
     :param tunnel: the kind of the tunnels, which need further bridges; empty if there are none.
     :param frame_bytes: the length of the longest frame.
+    :param receive_queues: the number of those of each port.
     """
     settings = [f"max-idle={_IDLE_MS}"]
     if cpu is not None:
@@ -332,7 +336,7 @@ def configuration(
             words += [*_add_bridge(bridge), f"other-config:hwaddr={port.mac}"]
         kind = ["type=dpdk", f"options:dpdk-devargs={port.pci}"] if port.pci else ["type=afxdp"]
         words += ["--", "add-port", bridge, name, "--", "set", "interface", name]
-        words += [f"ofport_request={own_number}", "options:n_rxq=1", *kind]
+        words += [f"ofport_request={own_number}", f"options:n_rxq={receive_queues}", *kind]
         if frame_bytes > USUAL_LONGEST:
             words.append(f"mtu_request={mtu(frame_bytes)}")
     if tunnel:

@@ -290,6 +290,16 @@ def test_wiring_to_other_machines_is_remote_whatever_the_file_says(monkeypatch: 
         Testbed(spec(nodes={"dut": NodeFile(cpu="auto")}))
 
 
+def test_test_that_needs_another_network_card_is_not_run() -> None:
+    options = {"nic": "Intel-E810CQ"}
+
+    assert "network card Intel-E810CQ: the testbed has none with a name" == Testbed(spec()).lacks(options)
+    assert "network card Intel-E810CQ: the testbed has Intel-XL710" == Testbed(spec(nic="Intel-XL710")).lacks(
+        options
+    )
+    assert "" == Testbed(spec(nic="Intel-E810CQ")).lacks(options)
+
+
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:
     assert "it has no access lists" == Testbed(spec()).lacks({"acl_rules": "20"})
     assert "" == Testbed(spec(), device_options={"acl_rules": "0"}).lacks({"acl_rules": "20"})
