@@ -280,6 +280,14 @@ class Device(Protocol):
     def counters(self) -> Counters:
         """Return the device's counters since it was started."""
 
+    def begin_trial(self) -> None:
+        """Begin to count for :meth:`trial_counters`; no traffic runs yet."""
+        return
+
+    def trial_counters(self) -> Counters:
+        """Return what the device has counted in the trial that has ended; empty if it counts no trials."""
+        return {}
+
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:  # noqa: ARG002 - for the drivers
         """Return the CPU cycles per packet of each part of the device between two readings of its counters.
 

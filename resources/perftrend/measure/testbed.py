@@ -101,7 +101,7 @@ class Testbed:
             self.generator,
             self._busy_processes,
             attempts=attempts,
-            verify_device=self.device.verify_running,
+            device=self.device,
             is_simulated=spec.simulated,
         )
 

@@ -137,6 +137,12 @@ class Device:
     def counters(self) -> dict[str, int]:
         return {"received": 7}
 
+    def begin_trial(self) -> None:
+        pass
+
+    def trial_counters(self) -> dict[str, int]:
+        return {}
+
 
 @pytest.fixture(autouse=True)
 def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
