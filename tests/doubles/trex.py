@@ -569,7 +569,7 @@ class TrexServer:
 
 
 def hdr_histogram(counts: Mapping[int, int]) -> str:
-    """Return latencies in microseconds as the server of TRex 3.08 encodes them: 1 us to 10 s, three digits."""
+    """Return latencies in microseconds as TRex 3.08 encodes them: 1 us to 10 s, three digits."""
     from hdrh.histogram import HdrHistogram  # noqa: PLC0415 - not all tests with the double have it
 
     histogram = HdrHistogram(1, 10_000_000, 3)
