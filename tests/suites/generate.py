@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import yaml
@@ -29,15 +30,34 @@ def suites() -> Iterator[tuple[Path, str]]:
     )
     template = environment.get_template("suite.robot.j2")
     pairs = [
-        *product(plan["devices"], plan["measurements"]),
+        *product(devices(plan), plan["measurements"]),
         *product(plan["reconfigurations"], [plan["reconfiguration"]]),
     ]
     for device, measurement in pairs:
         name = f"{device['name']}-{measurement['tag'].lower()}.robot"
         text = template.render(
-            device=device, measurement=measurement, cores=device.get("cores", plan["cores"])
+            device={"tags": [], **device},
+            measurement=measurement,
+            cores=device.get("cores", plan["cores"]),
         )
         yield FOLDER / name, text.rstrip() + "\n"
+
+
+def devices(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each device as planned, and then with each number of receive queues, at 64 bytes."""
+    for device in plan["devices"]:
+        yield device
+        for count in device.get("receive_queues", ()):
+            yield {
+                **device,
+                "name": f"{device['name']}-{count}rxq",
+                "title": f"{device['title']}, {count} receive queues at each port",
+                "frames": ["64B"],
+                # One core serves the queues one after the other: they matter if several cores do.
+                "cores": [cores for cores in plan["cores"] if cores > 1],
+                "options": {**device["options"], "receive_queues": count},
+                "tags": [f"rxq={count}"],
+            }
 
 
 def main() -> None:

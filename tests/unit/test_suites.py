@@ -17,6 +17,8 @@ from perftrend.measure.traffic import TRAFFIC_ONLY, TrafficProfile
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 PLAN = yaml.safe_load((SUITES / "suites.yaml").read_text())
 DEVICES = [device["name"] for device in PLAN["devices"] + PLAN["reconfigurations"]]
+WITH_QUEUES = {"eth-l2xcbase-2rxq", "eth-l2xcbase-4rxq"}
+QUEUE_TAGS = {"rxq=2", "rxq=4"}
 USUAL = ("64B", "1518B", "IMIX")
 FRAMES = {
     "ethip4-ip4base": (*USUAL, "9000B"),
@@ -62,6 +64,12 @@ def test_every_device_is_measured_in_every_way_at_each_of_its_sizes(shipped: run
         for metric in ("mrr", "ndrpdr", "soak")
     }
     planned |= {f"{frame}-1c-ethip4-ip4base-addroutes-reconf" for frame in ("64b", "1518b", "imix")}
+    planned |= {
+        f"64b-{cores}-eth-l2xcbase-{queues}-{metric}"
+        for cores in ("2c", "4c")
+        for queues in ("2rxq", "4rxq")
+        for metric in ("mrr", "ndrpdr", "soak")
+    }
 
     assert planned == {test.name for test in shipped.all_tests}
 
@@ -86,20 +94,31 @@ def test_every_test_is_tagged_with_the_parts_of_its_name(shipped: running.TestSu
     for test in shipped.all_tests:
         frame, cores, *device, metric = test.name.split("-")
         parts = {frame, cores, "-".join(device), metric}
-        assert parts == {tag.lower() for tag in test.tags}
+        assert parts == {tag.lower() for tag in test.tags} - QUEUE_TAGS
+
+
+def test_number_of_receive_queues_is_that_of_the_tag_and_the_name(shipped: running.TestSuite) -> None:
+    queues = [test for test in shipped.all_tests if {*test.tags} & QUEUE_TAGS]
+
+    assert 12 == len(queues)
+    for test in queues:
+        [count] = [tag.removeprefix("rxq=") for tag in test.tags if tag in QUEUE_TAGS]
+        assert f"-{count}rxq-" in test.name
+        assert f"receive_queues={count}" in test.body[0].args
 
 
 def test_tags_are_written_as_people_write_them(shipped: running.TestSuite) -> None:
     tags = {str(tag) for test in shipped.all_tests for tag in test.tags}
 
     sizes, cores = {"64B", "78B", "114B", "1518B", "IMIX", "9000B"}, {"1C", "2C", "4C"}
-    assert sizes | cores | {"MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES} == tags
+    assert sizes | cores | {"MRR", "NDRPDR", "SOAK", "RECONF", *DEVICES, *WITH_QUEUES, *QUEUE_TAGS} == tags
 
 
 @pytest.mark.parametrize(
     ("expression", "chosen"),
     [
-        ("mrrAND64b", 24),
+        ("mrrAND64b", 28),
+        ("mrrAND64bANDrxq=2", 2),
         ("mrrAND64bAND1c", 8),
         ("ndrpdrAND64bAND1c", 8),
         ("mrrAND64bAND1cANDethip4-ip4base", 1),

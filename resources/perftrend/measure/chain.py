@@ -186,6 +186,15 @@ class ChainedDevice(Device):
         return self._of_each(lambda device, _: device.counters())
 
     @override
+    def begin_trial(self) -> None:
+        self._of_each(lambda device, _: device.begin_trial())
+
+    @override
+    def trial_counters(self) -> Counters:
+        found = self._of_each(lambda device, _: device.trial_counters())
+        return {name: counters for name, counters in found.items() if counters}
+
+    @override
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
         return {
             f"{name}-{part}": spent

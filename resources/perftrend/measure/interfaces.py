@@ -38,6 +38,7 @@ TEST_NUMBERS: Mapping[str, range] = MappingProxyType(
         "acl_rules": range(10_001),
         "cores": range(1, 65),
         "frame_bytes": range(USUAL_LONGEST, LONGEST + 1),
+        "receive_queues": range(1, 65),
         "routes": range(2_000_001),
     }
 )
@@ -292,6 +293,14 @@ class Device(Protocol):
     def counters(self) -> Counters:
         """Return the device's counters since it was started."""
 
+    def begin_trial(self) -> None:
+        """Begin to count for :meth:`trial_counters`; no traffic runs yet."""
+        return
+
+    def trial_counters(self) -> Counters:
+        """Return what the device has counted in the trial that has ended; empty if it counts no trials."""
+        return {}
+
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:  # noqa: ARG002 - for the drivers
         """Return the CPU cycles per packet of each part of the device between two readings of its counters.
 
@@ -322,6 +331,8 @@ class DeviceAbilities:
     """Values of ``forwarding`` with which it can also forward from one VLAN to another."""
     cores: int = 1
     """The most cores that can forward."""
+    receive_queues: int = 1
+    """The most receive queues that each port can have."""
     longest_frame: int = USUAL_LONGEST
     """In bytes, including the checksum."""
 
@@ -341,10 +352,11 @@ class DeviceAbilities:
             "tunnel": options.get("tunnel", TUNNELS[0]) in {TUNNELS[0], *self.tunnel},
             "vlan": self._supports_vlans(parse_vlans(options), forwarding),
             "cores": int(options.get("cores", "1")) <= self.cores,
+            "receive_queues": int(options.get("receive_queues", "1")) <= self.receive_queues,
         }
         missing = [f"{name}={options[name]}" for name, is_supported in supported.items() if not is_supported]
         if not missing:
-            return self._lacks_length(parse_frame_bytes(options))
+            return _lacks_queues(options, links) or self._lacks_length(parse_frame_bytes(options))
         way = "" if missing[0].startswith("forwarding") else f" for forwarding={forwarding}"
         return f"{self.name} does not support {' and '.join(missing)}{way}"
 
@@ -364,6 +376,14 @@ class DeviceAbilities:
     def _supports_vlans(self, vlans: Sequence[int], forwarding: str) -> bool:
         is_one = len(set(vlans)) == 1
         return not vlans or (self.vlan and (is_one or forwarding in self.vlan_per_link))
+
+
+def _lacks_queues(options: Mapping[str, str], links: int) -> str:
+    """Return why the receive queues of a test are too few; empty if each core has one."""
+    cores, queues = (int(options.get(name, "1")) for name in ("cores", "receive_queues"))
+    if "receive_queues" not in options or cores <= queues * links:
+        return ""
+    return f"cores={cores} with receive_queues={queues}: {cores - queues * links} cores would have no queue"
 
 
 def vlan_option(links: Sequence[Link]) -> dict[str, str]:

@@ -154,6 +154,9 @@ class OvsDevice(Device):
         abilities = _ABILITIES if "afxdp" in kinds else replace(_ABILITIES, longest_frame=LONGEST)
         if "system" in kinds:
             abilities = replace(abilities, cores=1)
+        if kinds == {"dpdk"}:
+            # An interface of a veth pair has only one queue.
+            abilities = replace(abilities, receive_queues=64)
         cores = int(options.get("cores", "1"))
         return abilities.lacks(options, len(self._wiring.links)) or self._lacks_cores(cores)
 
@@ -327,8 +330,8 @@ def configuration(ports: Sequence[Port], options: Mapping[str, str], *, cpu: int
         settings.append("dpdk-init=true")
     words = ["set", "Open_vSwitch", ".", *(f"other_config:{setting}" for setting in settings)]
     words += _add_bridge(_BRIDGE)
-    # As few as give each thread one.
-    queues = -(-cores // len(ports))
+    # If the test does not say more, as few as give each thread one.
+    queues = max(-(-cores // len(ports)), int(options.get("receive_queues", "1")))
     for number, (name, port) in enumerate(zip(_names(ports), ports, strict=True)):
         bridge, own_number = _BRIDGE, number + 1
         if tunnel:

@@ -436,8 +436,26 @@ class Procedure:
         readings = collected[since]["device"], collected["after"]["device"]
         return measurement.plausible_cycles(self._testbed.device.cycles_per_packet(*readings))
 
+    def _device_counters(self) -> list[dict[str, Any]]:
+        """Return what the device counted in each trial; empty if it counts no trials."""
+        trials = self._testbed.trials
+        pairs = zip(trials.trials, trials.device_counters, strict=True)
+        return [
+            {
+                "rate_pps": trial.rate_pps,
+                "duration_s": trial.duration_s,
+                "received": trial.received,
+                "invalid": trial.invalid,
+                "device": counters,
+            }
+            for trial, counters in pairs
+            if counters
+        ]
+
     def _measurement(self, kind: str, *, invalid: str) -> Measurement:
         """Write the counters to their file and return a measurement with the common fields."""
+        if trials := self._device_counters():
+            self._collected["trials"] = trials
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.write_text(json.dumps(self._collected, indent=1))
         return Measurement(

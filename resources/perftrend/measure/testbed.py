@@ -27,6 +27,8 @@ _LOOKS = 2
 """Maximum number of measurements of the rate reached: a single one may have been disturbed."""
 _WARM_UP_SHARES = (0.125, 0.25, 0.375, 0.5)
 """The device warms up at these fractions of the highest rate, one after the other."""
+_NIC = "nic"
+"""The option of tests that need network cards of a model."""
 _FORWARDED_SHARE = 0.995
 """A device that forwards at least this fraction of the offered rate is not at its limit."""
 
@@ -104,7 +106,7 @@ class Testbed:
             self.generator,
             self._busy_processes,
             attempts=attempts,
-            verify_device=self.device.verify_running,
+            device=self.device,
             is_simulated=spec.simulated,
         )
 
@@ -184,6 +186,8 @@ class Testbed:
 
     def lacks(self, options: Mapping[str, str], frame: str = "64B") -> str:
         """Return why wiring or device cannot run a test with these options and frames; empty if they can."""
+        if (nic := options.get(_NIC, self.spec.nic)) != self.spec.nic:
+            return f"network card {nic}: the testbed has {self.spec.nic or 'none with a name'}"
         vlan = {**self.spec.device.options, **options, **self._user_options}.get("vlan", "0")
         if self._link_vlan and vlan != "0":
             return f"vlan={vlan}: the links of the testbed have VLANs, and frames have one tag only"
@@ -363,7 +367,7 @@ class Testbed:
 
 def _of_device(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options that concern the device."""
-    return {name: value for name, value in options.items() if name not in TRAFFIC_ONLY}
+    return {name: value for name, value in options.items() if name not in {*TRAFFIC_ONLY, _NIC}}
 
 
 def _node(spec: Specification, name: str, instance: int, chosen_core: int | None) -> Node:

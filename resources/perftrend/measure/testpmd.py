@@ -30,7 +30,7 @@ _START_S, _ANSWER_S = 60.0, 20.0
 _NUMBERS = {
     "burst": range(1, 513),
     "descriptors": range(32, 32_769),
-    "lookups": range(10_001),
+    "lookups": range(100_001),
     "mbufs": range(1025, 100_000_001),
     "memory_mb": range(1, 1_000_001),
 }
@@ -43,6 +43,7 @@ _ABILITIES = DeviceAbilities(
     one_link=("ip4", "ip6", "l2xc"),
     vlan=True,
     cores=64,
+    receive_queues=64,
     longest_frame=LONGEST,
 )
 _DESCRIPTOR_STEP = 32
@@ -79,9 +80,9 @@ class TestpmdDevice(Device):
     """DPDK testpmd.
 
     Options: ``forwarding``, ``forward_mode`` (``io``, ``mac`` or ``macswap``; by default the one for
-    ``forwarding``), ``cores`` (number of forwarding threads), ``descriptors`` (slots of each
-    ring), ``burst``, ``mbufs`` (buffers of all ports together), ``memory_mb`` (ordinary memory instead of
-    hugepages), and ``lookups`` (memory reads per frame).
+    ``forwarding``), ``cores`` (number of forwarding threads), ``receive_queues`` (of each port; by default
+    one for each thread), ``descriptors`` (slots of each ring), ``burst``, ``mbufs`` (buffers of all ports
+    together), ``memory_mb`` (ordinary memory instead of hugepages), and ``lookups`` (memory reads per frame).
     """
 
     # Otherwise pytest would collect a class of this name as tests.
@@ -274,7 +275,7 @@ def _dpdk_arguments(links: Sequence[Link], cpu: int | None, options: Mapping[str
         *found,
         "--no-pci",
         *(
-            f"--vdev=net_af_packet{number},iface={link.device.interface},qpairs={cores},{ring}"
+            f"--vdev=net_af_packet{number},iface={link.device.interface},qpairs={_queues(options)},{ring}"
             for number, link in enumerate(links)
         ),
     ]
@@ -285,12 +286,17 @@ def _cores(cpu: int, count: int) -> range:
     return range(cpu, cpu + count)
 
 
+def _queues(options: Mapping[str, str]) -> str:
+    """Return the number of receive queues of each port, and of transmit queues."""
+    return options.get("receive_queues") or options.get("cores", "1")
+
+
 def _testpmd_arguments(links: Sequence[Link], options: Mapping[str, str]) -> list[str]:
     """Return the arguments of the program itself: forwarding, queues and buffers."""
     mode = options.get("forward_mode") or _MODES[options.get("forwarding", "ip4")]
     lookups = options.get("lookups", "0")
-    cores = options.get("cores", "1")
-    found = ["--interactive", f"--nb-cores={cores}", f"--rxq={cores}", f"--txq={cores}"]
+    queues = _queues(options)
+    found = ["--interactive", f"--nb-cores={options.get('cores', '1')}", f"--rxq={queues}", f"--txq={queues}"]
     if int(lookups):
         found += ["--forward-mode=noisy", f"--noisy-lkup-memory={_TABLE_MB}"]
         found.append(f"--noisy-lkup-num-reads={lookups}")

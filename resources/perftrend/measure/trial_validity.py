@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager
 from operator import sub
 from pathlib import Path
 
-from perftrend.measure.interfaces import TrafficGenerator
+from perftrend.measure.interfaces import Counters, Device, TrafficGenerator
 from perftrend.measure.search.trials import has_ended_early, passes
 from perftrend.measurement import GeneratorHealth, Trial
 
@@ -135,7 +135,7 @@ class TrustedTrials:
     :param generator: runs the trials.
     :param processes: returns the processes that need exclusive use of their cores.
     :param attempts: maximum number of times that one trial is measured.
-    :param verify_device: called after each trial; it raises a TestbedError if the device has ended.
+    :param device: counts its work in each trial; if it has ended, the trial raises a TestbedError.
     :param is_simulated: whether trials take no time, so that a hook runs before the trial.
     """
 
@@ -145,17 +145,19 @@ class TrustedTrials:
         processes: Callable[[], Sequence[int]],
         *,
         attempts: int,
-        verify_device: Callable[[], None] = lambda: None,
+        device: Device | None = None,
         is_simulated: bool = False,
     ) -> None:
         self._generator = generator
         self._processes = processes
         self._attempts = attempts
-        self._verify_device = verify_device
+        self._device = device
         self._is_simulated = is_simulated
         self._shares: Sequence[float] = _EVEN
         self.trials: list[Trial] = []
         """Every trial since :meth:`begin_test`, including those that were measured again."""
+        self.device_counters: list[Counters] = []
+        """What the device counted in each of them."""
 
     def begin_test(self, shares: Sequence[float] = _EVEN) -> None:
         """Start a new list of trials.
@@ -164,6 +166,7 @@ class TrustedTrials:
         """
         self._shares = shares
         self.trials = []
+        self.device_counters = []
 
     def measure(
         self,
@@ -184,11 +187,14 @@ class TrustedTrials:
             time.sleep(pause_s(attempt))
             if hook and attempt:
                 hook.prepare()
+            if self._device:
+                self._device.begin_trial()
             processes = self._processes()
             watch = CoreWatch(processes, hook)
             with watch.observe(), self._run_hook(hook, duration_s, processes):
                 trial = self._generator.trial(rate_pps, duration_s, fail_above)
-            self._verify_device()
+            if self._device:
+                self._device.verify_running()
             doubt = (
                 trial.invalid
                 or watch.foreign
@@ -196,6 +202,7 @@ class TrustedTrials:
             )
             trial = dataclasses.replace(trial, invalid=doubt)
             self.trials.append(trial)
+            self.device_counters.append(self._device.trial_counters() if self._device else {})
             if not trial.invalid:
                 break
         return trial

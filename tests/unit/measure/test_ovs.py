@@ -435,6 +435,17 @@ def test_ports_of_dpdk_forward_longer_frames_than_those_of_af_xdp(device: OvsDev
     assert "" == OvsDevice(cards, Node()).lacks({"frame_bytes": "9000"})
 
 
+def test_only_ports_of_dpdk_have_several_receive_queues() -> None:
+    cards = NoWiring({}, [Link(Port(), Port(pci=f"0000:3b:00.{number}")) for number in range(2)])
+    words = " ".join(ovs.configuration([Port(pci="0000:3b:00.0")], cpu=1, has_emc=True, receive_queues=4))
+
+    assert "Open vSwitch does not support receive_queues=2 for forwarding=ip4" == OvsDevice(
+        VethPairs(), Node()
+    ).lacks({"receive_queues": "2"})
+    assert "" == OvsDevice(cards, Node()).lacks({"receive_queues": "2"})
+    assert " options:n_rxq=4 type=dpdk" in words
+
+
 def test_ports_get_the_mtu_of_long_frames() -> None:
     cards = [Port("", "", "0000:3b:00.0"), Port("", "", "0000:3b:00.1")]
 

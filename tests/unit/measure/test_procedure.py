@@ -224,6 +224,18 @@ def test_counters_are_those_of_one_start_at_mrr(
     assert 2 * testbed.maximum_pps == pytest.approx(grown, abs=2)
 
 
+def test_counters_of_the_device_in_each_trial_are_collected(
+    testbed: Testbed, procedure: Procedure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(testbed.device, "trial_counters", lambda: {"clocks": 31})
+    plan = MrrPlan(duration_s=0.5, multiplicity=3, starts=1)
+
+    counters = collected(procedure.mrr(plan), tmp_path)
+
+    assert [{"clocks": 31}] * 3 == [trial["device"] for trial in counters["trials"]]
+    assert [testbed.maximum_pps] * 3 == [trial["rate_pps"] for trial in counters["trials"]]
+
+
 def test_counters_are_collected_at_ndr_and_at_pdr(procedure: Procedure, tmp_path: Path) -> None:
     measurement = procedure.ndr_and_pdr(SEARCH)
 

@@ -144,6 +144,12 @@ class Device:
     def counters(self) -> dict[str, int]:
         return {"received": 7}
 
+    def begin_trial(self) -> None:
+        pass
+
+    def trial_counters(self) -> dict[str, int]:
+        return {}
+
 
 @pytest.fixture(autouse=True)
 def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,6 +318,16 @@ def test_testbed_with_a_node_on_this_machine_is_not_remote(monkeypatch: pytest.M
 
     with pytest.raises(SettingsError, match="node tg is this machine, whose load disturbs results: omit"):
         Testbed(spec(remote=True, nodes={"tg": NodeFile(), "dut": NodeFile()}))
+
+
+def test_test_that_needs_another_network_card_is_not_run() -> None:
+    options = {"nic": "Intel-E810CQ"}
+
+    assert "network card Intel-E810CQ: the testbed has none with a name" == Testbed(spec()).lacks(options)
+    assert "network card Intel-E810CQ: the testbed has Intel-XL710" == Testbed(spec(nic="Intel-XL710")).lacks(
+        options
+    )
+    assert "" == Testbed(spec(nic="Intel-E810CQ")).lacks(options)
 
 
 def test_options_of_the_user_decide_what_a_device_lacks() -> None:

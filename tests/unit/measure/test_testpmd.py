@@ -193,6 +193,22 @@ def test_mode_depends_on_what_is_forwarded(forwarding: str, mode: str) -> None:
     assert f"--forward-mode={mode}" in arguments(CARDS, 1, {"forwarding": forwarding})
 
 
+def test_receive_queues_are_those_of_the_test() -> None:
+    found = arguments(VETH, 1, {"cores": "2", "receive_queues": "4"})
+
+    assert {"--nb-cores=2", "--rxq=4", "--txq=4"} <= {*found}
+    assert 2 == sum(",qpairs=4," in argument for argument in found)
+
+
+def test_tests_with_fewer_receive_queues_than_cores_are_not_run() -> None:
+    device = TestpmdDevice(VethPairs(), Node())
+
+    assert "" == device.lacks({"cores": "4", "receive_queues": "2"})
+    assert "cores=4 with receive_queues=1: 2 cores would have no queue" == device.lacks(
+        {"cores": "4", "receive_queues": "1"}
+    )
+
+
 def test_tests_with_more_cores_than_this_machine_has_are_not_run() -> None:
     available = sorted(os.sched_getaffinity(0))
     device = TestpmdDevice(VethPairs(), Node(cpu=available[-1]))

@@ -11,7 +11,7 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure import trial_validity
-from perftrend.measure.interfaces import TrafficGenerator
+from perftrend.measure.interfaces import Device, TrafficGenerator
 from perftrend.measure.search import mdr_search, measure_mrr
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, TrialHook, TrustedTrials, off_rate
 from perftrend.measurement import GeneratorHealth, Trial
@@ -66,15 +66,34 @@ def test_a_trial_that_can_be_trusted_is_measured_once() -> None:
 
 
 def test_trial_of_a_device_that_has_ended_is_an_error_and_not_a_loss() -> None:
-    def fail() -> None:
-        raise TestbedError("device has ended")
+    class EndedDevice(Device):
+        def verify_running(self) -> None:
+            raise TestbedError("device has ended")
 
-    trusted = TrustedTrials(
-        cast(TrafficGenerator, Generator("", "")), lambda: [1], attempts=3, verify_device=fail
-    )
+    generator = cast(TrafficGenerator, Generator("", ""))
+    trusted = TrustedTrials(generator, lambda: [1], attempts=3, device=EndedDevice())
     with pytest.raises(TestbedError, match="device has ended"):
         trusted.measure(5e5, 0.5)
     assert [] == trusted.trials
+
+
+def test_device_counts_each_attempt_on_its_own() -> None:
+    class CountingDevice(Device):
+        begun = 0
+
+        def begin_trial(self) -> None:
+            self.begun += 1
+
+        def trial_counters(self) -> dict[str, int]:
+            return {"trial": self.begun}
+
+    generator = cast(TrafficGenerator, Generator("slow", ""))
+    trusted = TrustedTrials(generator, lambda: [1, 2], attempts=3, device=CountingDevice())
+    trusted.measure(5e5, 0.5)
+
+    assert [{"trial": 1}, {"trial": 2}] == trusted.device_counters
+    trusted.begin_test()
+    assert [] == trusted.device_counters
 
 
 def test_first_trial_that_can_be_trusted_is_returned() -> None:

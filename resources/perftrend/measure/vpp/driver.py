@@ -41,6 +41,8 @@ _NODE = re.compile(r"(\S+) +(\S.*?) +(\d+) +(\d+) +(\d+) +(\d\S*) +(\d\S*)")
 _ERROR = re.compile(r" *(\d+) +(\S+) +(.*\S)")
 _INTERFACE = re.compile(r"(\S+) +\d+ +\S+ +\S+(?: +(\S.*?) +(\d+))?")
 _COUNTER = re.compile(r" +(\S.*?) +(\d+)")
+Runtime = dict[str, dict[str, dict[str, float]]]
+"""What each node of the graph has processed, by thread and node."""
 _RARE = 0.01
 """A node with a smaller fraction of the packets of the busiest node is not on the path of the traffic."""
 
@@ -60,6 +62,11 @@ class VppDevice(Device):
         self._program: Program | None = None
         self._api: VppApi | None = None
         self._folder = ""
+        self._runtime: Runtime = {}
+        """What the nodes have processed since the counters were last read."""
+        self._trial_runtime: Runtime = {}
+        """The same since the trial began."""
+        self._errors_before: Sequence[Mapping[str, Any]] = ()
 
     @override
     def unusable(self) -> str:
@@ -107,6 +114,7 @@ class VppDevice(Device):
         self.version = f"vpp {api.call('show_version')['version']}"
         configure(api, self._wiring.links, options)
         api.command("clear runtime")
+        self._runtime = {}
 
     def _read_definitions(self, folder: str) -> str:
         """Return the definitions of all messages, which differ between builds."""
@@ -198,13 +206,38 @@ class VppDevice(Device):
         """
         if self._api is None:
             return {}
+        self._read_runtime(self._api)
         found = {
-            "runtime": parse_runtime(self._api.command("show runtime")),
+            "runtime": self._runtime,
             "errors": parse_errors(self._api.command("show errors")),
             "interfaces": parse_interfaces(self._api.command("show interface")),
         }
-        self._api.command("clear runtime")
+        self._runtime = {}
         return found
+
+    def _read_runtime(self, api: VppApi) -> None:
+        """Add what the nodes have processed since they were last read: averages cannot be subtracted."""
+        found = parse_runtime(api.command("show runtime"))
+        api.command("clear runtime")
+        self._runtime = add_runtimes(self._runtime, found)
+        self._trial_runtime = add_runtimes(self._trial_runtime, found)
+
+    @override
+    def begin_trial(self) -> None:
+        if self._api is None:
+            return
+        self._read_runtime(self._api)
+        self._trial_runtime = {}
+        self._errors_before = parse_errors(self._api.command("show errors"))
+
+    @override
+    def trial_counters(self) -> Counters:
+        """Return the clocks of each node in the trial, and the errors that were counted in it."""
+        if self._api is None:
+            return {}
+        self._read_runtime(self._api)
+        errors = parse_errors(self._api.command("show errors"))
+        return {"runtime": self._trial_runtime, "errors": subtract_errors(errors, self._errors_before)}
 
     @override
     def cycles_per_packet(self, before: Counters, after: Counters) -> Mapping[str, float]:
@@ -212,13 +245,13 @@ class VppDevice(Device):
         return clocks_per_packet(after.get("runtime", {}))
 
 
-def parse_runtime(text: str) -> dict[str, dict[str, dict[str, float]]]:
+def parse_runtime(text: str) -> Runtime:
     """Parse ``show runtime``: what each node of the graph has processed, by thread.
 
     Nodes without packets are omitted: processes of VPP itself, and input nodes that found nothing.
     """
     thread = "vpp_main"
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    found: Runtime = {}
     for line in text.splitlines():
         if named := _THREAD.match(line):
             thread = named[1]
@@ -230,6 +263,29 @@ def parse_runtime(text: str) -> dict[str, dict[str, dict[str, float]]]:
                 "packets_per_call": float(row[7]),
             }
     return found
+
+
+def add_runtimes(first: Runtime, second: Runtime) -> Runtime:
+    """Return what the nodes have processed in two periods together.
+
+    :param first: the result of :func:`parse_runtime`, or of this function, as ``second``.
+    """
+    found = {thread: dict(nodes) for thread, nodes in first.items()}
+    for thread, nodes in second.items():
+        own = found.setdefault(thread, {})
+        own |= {name: _add_nodes(own[name], node) if name in own else node for name, node in nodes.items()}
+    return found
+
+
+def _add_nodes(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    calls, packets = (first[name] + second[name] for name in ("calls", "packets"))
+    clocks = sum(node["packets"] * node["clocks_per_packet"] for node in (first, second))
+    return {
+        "calls": calls,
+        "packets": packets,
+        "clocks_per_packet": clocks / packets,
+        "packets_per_call": packets / calls if calls else 0.0,
+    }
 
 
 def clocks_per_packet(runtime: Mapping[str, Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
@@ -259,6 +315,18 @@ def parse_errors(text: str) -> list[dict[str, Any]]:
             reason = row[3].rpartition(" ")[0].rstrip() if has_severity else row[3]
             counts[row[2], reason] = counts.get((row[2], reason), 0) + int(row[1])
     return [{"node": node, "reason": reason, "count": count} for (node, reason), count in counts.items()]
+
+
+def subtract_errors(
+    after: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the errors that were counted between two results of :func:`parse_errors`."""
+    counts = {(error["node"], error["reason"]): error["count"] for error in before}
+    new = [
+        {**error, "count": error["count"] - counts.get((error["node"], error["reason"]), 0)}
+        for error in after
+    ]
+    return [error for error in new if error["count"]]
 
 
 def parse_interfaces(text: str) -> dict[str, dict[str, int]]:

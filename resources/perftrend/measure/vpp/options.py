@@ -39,6 +39,7 @@ _ABILITIES = DeviceAbilities(
     vlan=True,
     vlan_per_link=("ip4", "ip6"),
     cores=64,
+    receive_queues=64,
     longest_frame=LONGEST,
 )
 _PATH = re.compile(r"/[a-zA-Z0-9_./+-]+")
@@ -75,6 +76,7 @@ class VppOptions:
     frame_bytes: int
     vlans: tuple[int, ...]
     tunnel: str
+    receive_queues: int | None
     workers: int
     worker_cores: tuple[int, ...]
     main_core: int | None
@@ -108,6 +110,7 @@ class VppOptions:
             frame_bytes=parse_frame_bytes(options),
             vlans=parse_vlans(options),
             tunnel=options.get("tunnel", TUNNELS[0]),
+            receive_queues=int(options["receive_queues"]) if "receive_queues" in options else None,
             workers=workers,
             worker_cores=cores[:workers],
             main_core=main_core,
@@ -252,8 +255,8 @@ def _dpdk(options: VppOptions, ports: Sequence[Port]) -> str:
 
 
 def receive_queues(options: VppOptions, ports: int) -> int:
-    """Return the receive queues of a port, so that each worker has at least one."""
-    return max(1, -(-options.workers // ports))
+    """Return the receive queues of a port: by default, so many that each worker has at least one."""
+    return options.receive_queues or max(1, -(-options.workers // ports))
 
 
 def vpp_name(number: int, port: Port) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import builtins
 import sys
+from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from perftrend.measure.testbed import Testbed
 from perftrend.measure.traffic import FrameProfile, TrafficProfile
 from perftrend.measure.trex.generator import TrexGenerator
 from perftrend.measure.trex.rpc import TrexEventQueue
+from perftrend.measure.trex.session import _latency
 from perftrend.measure.trial_validity import EXACT, OVERLOAD, WIDTH_PART, TrustedTrials, off_rate
 from perftrend.measure.wiring import NoWiring
 from perftrend.measurement import GeneratorHealth, Latency
@@ -434,6 +437,24 @@ def test_latency_of_each_direction_is_measured(connect: Connect) -> None:
     classes = ((10.0, 1), (20.0, 997), (300.0, 2))
     assert (Latency(4.0, 12.5, 230.0, classes),) * 2 == trial.latency
     assert (1_000_000, "") == (trial.sent, trial.invalid)
+
+
+def test_latency_is_that_of_the_hdr_histogram_if_the_server_has_one(
+    connect: Connect, server: TrexServer, require: Callable[[object, str], None]
+) -> None:
+    require(find_spec("hdrh"), "needs hdrhistogram")
+    server.hdr_histograms = True
+    first, second = connect(latency="yes").trial(10_000, 1.0, None).latency
+
+    assert [(4.0, 1), (12.0, 997), (230.0, 2)] == [*first.histogram]
+    assert first == second
+
+
+@pytest.mark.parametrize("text", ["", "%%%", "AAAA", "HISTFAAAACp4nJNpmSzMwMDAzQABzFCaEUzOmNZg"])
+def test_hdr_histogram_that_cannot_be_decoded_is_not_used(text: str) -> None:
+    found = {"total_min": 4, "average": 12.5, "total_max": 230, "histogram": {"10": 7}, "hdrh": text}
+
+    assert ((20.0, 7),) == _latency(found).histogram
 
 
 def test_latency_is_not_measured_by_default(generator: TrexGenerator, server: TrexServer) -> None:

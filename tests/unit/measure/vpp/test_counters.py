@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from perftrend.measure.vpp.driver import clocks_per_packet, parse_errors, parse_interfaces, parse_runtime
+from perftrend.measure.vpp.driver import (
+    add_runtimes,
+    clocks_per_packet,
+    parse_errors,
+    parse_interfaces,
+    parse_runtime,
+    subtract_errors,
+)
 
 RUNTIME = """\
 Thread 0 vpp_main (lcore 1)
@@ -39,6 +46,26 @@ def test_runtime_without_workers_is_that_of_the_main_thread() -> None:
     text = RUNTIME.partition("Thread 1 vpp_wk_0 (lcore 2)\n")[2]
 
     assert ["vpp_main"] == list(parse_runtime(text))
+
+
+def test_runtimes_of_two_periods_are_added() -> None:
+    first = {"calls": 10, "packets": 900, "clocks_per_packet": 30.0, "packets_per_call": 90.0}
+    second = {"calls": 10, "packets": 100, "clocks_per_packet": 50.0, "packets_per_call": 10.0}
+
+    found = add_runtimes({"vpp_wk_0": {"ip4-lookup": first}}, {"vpp_wk_0": {"ip4-lookup": second}})
+
+    together = {"calls": 20, "packets": 1000, "clocks_per_packet": 32.0, "packets_per_call": 50.0}
+    assert {"vpp_wk_0": {"ip4-lookup": together}} == found
+    assert found == add_runtimes({}, found) == add_runtimes(found, {})
+
+
+def test_errors_of_a_trial_are_those_that_were_not_counted_before() -> None:
+    old = {"node": "ip4-input", "reason": "ip4 ttl <= 1", "count": 5}
+    more = {**old, "count": 7}
+    new = {"node": "arp-input", "reason": "ARP replies sent", "count": 1}
+
+    assert [{**old, "count": 2}, new] == subtract_errors([more, new], [old])
+    assert [] == subtract_errors([old], [old])
 
 
 def test_clocks_per_packet_are_the_mean_over_the_packets_of_all_threads() -> None:

@@ -393,6 +393,28 @@ def test_counters_are_those_since_the_last_reading(installed: VppInstallation, d
     assert json.dumps(counters)
 
 
+def test_counters_of_a_trial_are_those_since_it_began(installed: VppInstallation, device: VppDevice) -> None:
+    """The double has processed another burst at each reading."""
+    device.start(installed.options())
+    device.counters()
+    device.begin_trial()
+    during = device.counters()
+    of_trial = device.trial_counters()
+    after = device.counters()
+
+    lookup = {
+        name: counters["runtime"]["vpp_main"]["ip4-lookup"]
+        for name, counters in (("during", during), ("trial", of_trial), ("after", after))
+    }
+    assert {"during": 512, "trial": 512, "after": 512} == {
+        name: node["packets"] for name, node in lookup.items()
+    }
+    assert {"calls": 2, "packets": 512, "clocks_per_packet": 31.2, "packets_per_call": 256.0} == lookup[
+        "trial"
+    ]
+    assert [] == of_trial["errors"]
+
+
 def test_cycles_per_packet_are_those_of_each_node(installed: VppInstallation, device: VppDevice) -> None:
     device.start(installed.options(workers="2"))
     before, after = device.counters(), device.counters()

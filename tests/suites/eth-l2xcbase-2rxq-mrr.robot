@@ -1,0 +1,18 @@
+*** Settings ***
+Documentation    L2 cross-connect, 2 receive queues at each port: maximum receive rate.
+
+Resource         perftrend/keywords/forwarding.resource
+
+Test Timeout     10 minutes
+Test Template    Maximum Receive Rate Is Measured
+
+Test Tags        MRR    eth-l2xcbase-2rxq    rxq=2
+
+
+*** Test Cases ***
+64b-2c-eth-l2xcbase-2rxq-mrr
+    [Tags]    64B    2C
+    64B    cores=2    forwarding=l2xc    receive_queues=2
+64b-4c-eth-l2xcbase-2rxq-mrr
+    [Tags]    64B    4C
+    64B    cores=4    forwarding=l2xc    receive_queues=2
