@@ -437,7 +437,7 @@ def test_ports_of_dpdk_forward_longer_frames_than_those_of_af_xdp(device: OvsDev
 
 def test_only_ports_of_dpdk_have_several_receive_queues() -> None:
     cards = NoWiring({}, [Link(Port(), Port(pci=f"0000:3b:00.{number}")) for number in range(2)])
-    words = " ".join(ovs.configuration([Port(pci="0000:3b:00.0")], cpu=1, has_emc=True, receive_queues=4))
+    words = " ".join(ovs.configuration([Port(pci="0000:3b:00.0")], {"receive_queues": "4"}, cpu=1))
 
     assert "Open vSwitch does not support receive_queues=2 for forwarding=ip4" == OvsDevice(
         VethPairs(), Node()

@@ -14,9 +14,10 @@ from typing_extensions import override
 
 from perftrend.measure.search.parameters import Parameters
 from perftrend.measure.search.predictive.evidence import FEWEST_LOST, TrialEvidence
-from perftrend.measure.search.predictive.prediction import foretell, line_to_onset
+from perftrend.measure.search.predictive.onset import Onset, predict_onset
+from perftrend.measure.search.predictive.prediction import foretell
 from perftrend.measure.search.predictive.target import IN_A_ROW, SearchTarget
-from perftrend.measure.search.trials import lost
+from perftrend.measure.search.trials import has_ended_early, lost
 from perftrend.measurement import Trial
 
 _MOST_LOOKS = 16
@@ -42,17 +43,27 @@ _CHEAP_SHARE = 0.25
 _LATE_SHARE = 0.3
 """A trial that failed before this fraction of its duration may fail at any rate, such as in a pause."""
 
-_BELOW_ONSET = 0.2
-"""Distance of a trial that should pass from the predicted onset of loss, in widths."""
+_LEAST_MARGIN = 0.1
+"""Least distance of a trial that should pass below the predicted onset of loss, in widths."""
 
-_FARTHEST = 1.5
-"""Greatest distance of a predicted onset, relative to the distance of the points that predict it."""
+_MARGIN_DEVIATIONS = 2.0
+"""The same, in standard deviations of the prediction."""
+
+_WIDEST_MARGIN = 0.3
+"""With a wider margin, in widths, the upper bound may be below the onset, too."""
+
+_KNOWN = 0.2
+"""The deviation of a known onset, relative to its distance."""
+
+_SHORTEST_STEP = 0.5
+"""In widths: a failing trial that is closer to the previous one shows too little."""
+
+_CLOSEST_ABOVE = 2.0
+_MOST_ABOVE = 4
+"""Distance of the first trial above a short one near the onset, in widths, and the number of such trials."""
 
 _LATEST_SHARE = 0.5
 """After a trial that failed later than this fraction of its duration, the next one probably passes."""
-
-_WORTH_S = 1.0
-"""Least time that another rate must save."""
 
 
 class NdrTarget(SearchTarget):
@@ -99,6 +110,9 @@ class NdrTarget(SearchTarget):
             return True
         if self._last_look is not None and 0 < lost(self._last_look) < _VANISHING:
             return True
+        onset = self._onset()
+        if onset is not None and onset.deviation < _KNOWN * (high - onset.log_rate):
+            return True
         enough = (2.0 if self._evidence.ends_early else 1.0) * self._width
         return low is not None and high - low <= enough
 
@@ -120,6 +134,10 @@ class NdrTarget(SearchTarget):
     @override
     def process_proof(self, trial: Trial, *, passed: bool) -> None:
         super().process_proof(trial, passed=passed)
+        high = self._suggest_bounds().upper
+        if high is not None and trial.rate_pps > math.exp(high + self._width / 2.0):
+            # It was made for a better prediction, and says nothing about the way down.
+            return
         would_show = not passed and self._would_show(trial)
         if passed or would_show:
             # Short trials are evidence only while long trials do not contradict them repeatedly.
@@ -138,37 +156,58 @@ class NdrTarget(SearchTarget):
         width, upper = self._width, self._proven().upper
         nearest, farthest = high - width * self._stride, high - 4.0 * width * self._stride
         if self._evidence.ends_early:
-            return max(self._bottom, self._rate_below_onset(nearest) or nearest)
+            return max(self._bottom, self._rate_at_onset(high) or self._rate_above() or nearest)
         if self._run == 0 and upper is not None and upper - width <= self._foretold(low):
             return upper - width
         return max(self._bottom, farthest, min(self._aim(low, high), nearest))
 
-    def _rate_below_onset(self, following: float) -> float | None:
-        """Return the rate just below the onset of loss; None if it is not known, or if it saves no time.
+    def _rate_at_onset(self, high: float) -> float | None:
+        """Return the rate of a bound next to the predicted onset of loss; None if it is not known well.
 
-        A rate just above the onset loses its first frame when its trial is almost over. The rate below it
-        passes instead, and the rate one width above that one fails much sooner.
+        A trial just above the onset loses its first frame when it is almost over, and the rate below has to
+        be proven, too. Therefore the lower bound is safely below the onset. If it is more than a width below
+        the lowest failing rate, the upper bound is made first: it fails soon, and improves the prediction.
 
-        :param following: the rate that would be tried otherwise.
+        :param high: the lowest rate that fails.
         """
-        duration_s, width = self._parameters.final_duration_s, self._width
-        if self._stride > 1.0 or self._longest_failure_s > _LATEST_SHARE * duration_s:
+        onset, width = self._onset(), self._width
+        if onset is None:
             return None
-        points = self._curve(first_losses=True)
-        line = line_to_onset(points)
-        if line is None:
-            return None
-        one_frame = 1.0 / (math.exp(points[0].log_rate) * duration_s)
-        onset = line.log_rate_of(one_frame)
-        rate = onset - _BELOW_ONSET * width
-        is_far = points[0].log_rate - onset > _FARTHEST * (points[1].log_rate - points[0].log_rate)
-        if is_far or not following - width <= rate < following:
-            return None
+        margin = max(_LEAST_MARGIN * width, _MARGIN_DEVIATIONS * onset.deviation)
+        lower = onset.log_rate - margin
+        upper = onset.log_rate + max(width - margin, 2.0 * margin)
+        if high - width <= lower:
+            return high - width
+        if upper < high - _SHORTEST_STEP * width:
+            return upper
+        return lower if margin < _WIDEST_MARGIN * width else None
 
-        def failure_s(log_rate: float) -> float:
-            return duration_s * one_frame / max(line.loss_at(log_rate), one_frame)
+    def _rate_above(self) -> float | None:
+        """Return a rate for a cheap trial that shows how loss grows; None if the trials so far show that.
 
-        return rate if failure_s(rate + width) + _WORTH_S < failure_s(following) else None
+        If a short trial is close to the onset and all others are far above, the onset cannot be predicted.
+        """
+        lowest, *others = sorted(
+            (trial for trial in self._trials() if lost(trial) > 0), key=lambda trial: trial.rate_pps
+        )
+        if lowest.duration_s >= self._parameters.final_duration_s or has_ended_early(lowest):
+            return None
+        rates = [math.log(trial.rate_pps) for trial in self._trials()]
+        distances = [_CLOSEST_ABOVE * 2.0**number * self._width for number in range(_MOST_ABOVE)]
+        start = math.log(lowest.rate_pps)
+        if sum(math.log(trial.rate_pps) - start <= distances[-1] for trial in others) >= _MOST_ABOVE:
+            return None
+        above = (min(self._top, start + distance) for distance in distances)
+        return next(
+            (one for one in above if min(abs(one - rate) for rate in rates) > self._width / 2.0), None
+        )
+
+    def _onset(self) -> Onset | None:
+        """Return the predicted onset; None if trials do not end early, or if one failed late nevertheless."""
+        duration_s = self._parameters.final_duration_s
+        if not self._evidence.ends_early or self._longest_failure_s > _LATEST_SHARE * duration_s:
+            return None
+        return predict_onset(self._trials(), duration_s)
 
     def _between(self, lower: float, low: float | None, high: float) -> float:
         width = self._width

@@ -13,17 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from perftrend.measure.search.predictive.evidence import FEWEST_LOST
-from perftrend.measure.search.trials import has_ended_early, lost
+from perftrend.measure.search.trials import lost
 from perftrend.measurement import Trial
 
 _ALL = 1.0 - 1e-9
 """Limit of loss ratios in predictions: a trial that receives nothing does not predict a rate."""
-
-_AGREEING = 3
-"""Number of points that must agree on the onset of loss."""
-
-_TOLERATED = 0.05
-"""Relative deviation from a line at which a point is still on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +49,14 @@ class LossPoint:
         return max(0.0, -math.expm1(self.log_rate + math.log1p(-here) - log_rate))
 
 
-def loss_curve(trials: Iterable[Trial], resolution: float, *, first_losses: bool = False) -> list[LossPoint]:
+def loss_curve(trials: Iterable[Trial], resolution: float) -> list[LossPoint]:
     """Return the loss curve of trials, which increases with the rate.
 
     Trials less than ``resolution`` apart (in ln of the rate) are averaged, and so are trials that
     contradict each other, with more loss at a lower rate.
-
-    :param first_losses: whether trials are included that ended at their first lost frame: its time shows the
-        loss ratio, although less precisely.
     """
     points: list[LossPoint] = []
-    informative = (
-        trial
-        for trial in trials
-        if lost(trial) >= (1 if first_losses and has_ended_early(trial) else FEWEST_LOST)
-    )
+    informative = (trial for trial in trials if lost(trial) >= FEWEST_LOST)
     for trial in sorted(informative, key=lambda trial: trial.rate_pps):
         points.append(LossPoint(math.log(trial.rate_pps), lost(trial) / trial.sent))
         while len(points) > 1 and (
@@ -102,20 +89,6 @@ def foretell_softly(points: Sequence[LossPoint], loss_ratio: float) -> float | N
     return LossLine.through(nearest, _SQUARE).log_rate_of(loss_ratio) if len(nearest) > 1 else None
 
 
-def line_to_onset(points: Sequence[LossPoint]) -> LossLine | None:
-    """Return the line through the two lowest points; None if the third one is not on it, in any shape.
-
-    If frames are lost by chance, the points rarely agree, and the rate without loss cannot be predicted.
-
-    :param points: as from :func:`loss_curve`, with first losses.
-    """
-    if len(points) < _AGREEING:
-        return None
-    lines = [LossLine.through(points, shape) for shape in _WITH_ONSET]
-    nearest = min(lines, key=lambda line: line.relative_error(points[2]))
-    return nearest if nearest.relative_error(points[2]) <= _TOLERATED else None
-
-
 class _Shape(NamedTuple):
     """A transformation that makes the loss linear in the log of the rate, and its inverse."""
 
@@ -127,8 +100,7 @@ _EVEN = _Shape(lambda loss: loss, lambda height: max(0.0, height))
 _SQUARE = _Shape(math.sqrt, lambda height: max(0.0, height) ** 2)
 _CUBE = _Shape(math.cbrt, lambda height: max(0.0, height) ** 3)
 _FACTOR = _Shape(math.log, lambda height: math.exp(min(0.0, height)))
-_WITH_ONSET = (_EVEN, _SQUARE, _CUBE)
-_SHAPES = (*_WITH_ONSET, _FACTOR)
+_SHAPES = (_EVEN, _SQUARE, _CUBE, _FACTOR)
 
 
 class LossLine(NamedTuple):
@@ -149,11 +121,6 @@ class LossLine(NamedTuple):
     def log_rate_of(self, loss_ratio: float) -> float:
         """Return the log of the rate with this loss."""
         return self.log_rate + (self.shape.height(loss_ratio) - self.height) / self.slope
-
-    def relative_error(self, point: LossPoint) -> float:
-        """Return the distance of the line from a point, relative to the height of the point."""
-        actual = self.shape.height(point.loss_ratio)
-        return abs(self.height + self.slope * (point.log_rate - self.log_rate) - actual) / actual
 
     def loss_at(self, log_rate: float) -> float:
         """Return the loss at this log of the rate."""

@@ -70,8 +70,8 @@ class SearchTarget(ABC):
     def _trials(self) -> list[Trial]:
         return self._evidence.consistent_trials(self.loss_ratio, short=self._believes_short)
 
-    def _curve(self, *, first_losses: bool = False) -> list[LossPoint]:
-        return loss_curve(self._trials(), _RESOLUTION * self._width, first_losses=first_losses)
+    def _curve(self) -> list[LossPoint]:
+        return loss_curve(self._trials(), _RESOLUTION * self._width)
 
 
 def _logarithmic(bounds: RateBounds) -> RateBounds:

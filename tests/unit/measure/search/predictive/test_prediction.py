@@ -14,7 +14,6 @@ from perftrend.measure.search.predictive.prediction import (
     LossPoint,
     foretell,
     foretell_softly,
-    line_to_onset,
     loss_curve,
 )
 from perftrend.measurement import Trial
@@ -70,36 +69,9 @@ def test_nothing_is_foretold_from_nothing() -> None:
     assert foretell([], 0.005) is None
 
 
-@pytest.mark.parametrize("knee", ["even", "square", "cube"])
-@given(onset=st.floats(9.0, 17.0), nearest=st.floats(0.005, 0.02), step=st.floats(0.005, 0.02))
-def test_three_points_on_a_line_show_the_onset(knee: str, onset: float, nearest: float, step: float) -> None:
-    points = [
-        LossPoint(onset + distance, KNEES[knee](distance))
-        for distance in (nearest, nearest + step, nearest + 3 * step)
-    ]
-
-    line = line_to_onset(points)
-
-    assert line is not None
-    assert onset == pytest.approx(line.log_rate_of(0.0), abs=1e-6)
-    assert line_to_onset(points[:2]) is None
-
-
-def test_points_of_random_loss_do_not_show_the_onset() -> None:
-    """The same knee, but the first frame was lost earlier or later than it should have been."""
-    losses = [8.3e-7 * 2.0, 2.43e-6 * 0.5, 4.88e-6 * 1.1]
-
-    assert line_to_onset([LossPoint(13.0 + 0.005 * at, loss) for at, loss in enumerate(losses)]) is None
-
-
-def test_few_lost_frames_are_a_point_only_if_they_ended_the_trial() -> None:
+def test_few_lost_frames_are_not_a_point() -> None:
     assert [] == loss_curve([trial(1000, 10_000, 4)], 0.001)
     assert [0.0005] == [point.loss_ratio for point in loss_curve([trial(1000, 10_000, 5)], 0.001)]
-    ended = [Trial(1000, 30.0, 3.0, 3000, 2999)]
-    assert [] == loss_curve(ended, 0.001)
-    assert [pytest.approx(1 / 3000)] == [
-        point.loss_ratio for point in loss_curve(ended, 0.001, first_losses=True)
-    ]
 
 
 @given(st.lists(st.tuples(st.floats(1.0, 1e9), st.integers(5, 1000)), max_size=20), st.floats(0.0, 0.5))

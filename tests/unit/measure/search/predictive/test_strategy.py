@@ -56,6 +56,31 @@ def test_rate_just_above_the_onset_is_not_tried() -> None:
     assert result.elapsed_s < 95
 
 
+@pytest.mark.parametrize("critical", [337_600, 615_900, 863_700, 2_102_000, 3_732_000, 4_609_000])
+def test_late_failure_on_a_soft_knee_is_avoided(critical: float) -> None:
+    """Here a trial a width below the lowest failing rate would lose its first frame after 15 to 30 s."""
+    result = found("soft", critical=critical)
+
+    proofs = [trial for phase in result.phases if phase.name == "bound 0" for trial in phase.trials]
+    assert all(trial.elapsed_s <= 7.5 for trial in proofs if trial.loss_ratio > 0)
+    assert [30.0] == [trial.elapsed_s for trial in proofs if trial.loss_ratio == 0]
+
+
+def test_trials_above_a_look_near_the_onset_show_how_loss_grows() -> None:
+    """The looks for PDR end there, and leave a gap of 20 widths, in which nothing is known."""
+    result = found("soft", critical=615_900)
+
+    failing = [
+        trial.rate_pps
+        for phase in result.phases
+        if phase.name == "bound 0"
+        for trial in phase.trials
+        if trial.loss_ratio > 0
+    ]
+    near = max(trial.rate_pps for trial in result.trials if 0 < trial.loss_ratio < 1e-5)
+    assert sum(rate > near for rate in failing) >= 2
+
+
 @given(kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 2**32), critical=st.floats(3e5, 2e7))
 def test_every_interval_that_is_not_flagged_was_proven(kind: str, seed: int, critical: float) -> None:
     result = found(kind, seed=seed, critical=critical)
