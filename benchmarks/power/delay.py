@@ -14,7 +14,7 @@ hundred series, replaces it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,7 +109,7 @@ def first_sightings(samples: Samples, vigilances: Iterable[Vigilance]) -> list[f
 Noise = Callable[[Generator, int], Samples]
 
 
-def quiet_traces(noise: Noise, traces: int, new_runs: int, *, seed: int) -> list[Samples]:
+def quiet_traces(noise: Noise, traces: int, new_runs: int, *, seed: int | Sequence[int]) -> list[Samples]:
     """Return traces without a change."""
     rng = np.random.default_rng(seed)
     return [LEVEL_PPS * (1 + noise(rng, HISTORY_RUNS + new_runs)) for _ in range(traces)]

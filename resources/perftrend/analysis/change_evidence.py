@@ -59,9 +59,8 @@ SIDES = {Direction.REGRESSION: 1.0, Direction.PROGRESSION: -1.0}
 """The sign of the scores of each direction."""
 
 _OVERSHOOT = 1.166
-_SMOOTHNESS = {0.8: 0.2, 2.25: 0.36, 4.0: 0.36}
-"""The exponent q of each step. Simulated CUSUMs of an autoregression with known r give 0.04 and 0.36. With
-0.04, a machine that stays in one mode for a week raises too many alarms, because its memory is estimated."""
+_SMOOTHNESS = {0.8: 0.04, 2.25: 0.36, 4.0: 0.36}
+"""The exponent q of each step, from simulated CUSUMs of an autoregression with known r."""
 _ROUNDING = 1e-12
 _LEAST_BEYOND, _MOST_BEYOND = 1e-3, 300.0
 """Nats; beyond these limits a rate is practically 1, or 0."""

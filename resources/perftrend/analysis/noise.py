@@ -61,15 +61,14 @@ from numpy.typing import ArrayLike
 from perftrend import errors
 from perftrend.model import Group, Samples
 
-_POINTS = ((0.0, 0.0), *((g, r) for r in (0.2, 0.4, 0.6, 0.8) for g in (0.5, 1.0)))
+_POINTS = ((0.0, 0.0), *((g, r) for r in (0.3, 0.5, 0.8) for g in (0.5, 0.8, 1.0)))
 _G = np.array([[g] for g, _ in _POINTS])
 _R = np.array([[r] for _, r in _POINTS])
 _NO_MEMORY = 0.7
 """The prior probability that noise has no memory."""
-_SLOW_R = 0.8
-_SLOW_WEIGHT = 6.0
-"""The prior of a memory that lasts for a week, that of a machine's modes, relative to a shorter one."""
-_WITH_MEMORY = np.array([0.0, *(_SLOW_WEIGHT if r == _SLOW_R else 1.0 for _, r in _POINTS[1:])])
+_MODES = {(0.5, 0.8): 5.0, (0.8, 0.8): 2.0}
+"""The priors of modes that last for a week, relative to other memories: weak ones are easily overlooked."""
+_WITH_MEMORY = np.array([0.0, *(_MODES.get(point, 1.0) for point in _POINTS[1:])])
 _PRIOR = (1 - _NO_MEMORY) * _WITH_MEMORY / float(_WITH_MEMORY.sum())
 _PRIOR[0] = _NO_MEMORY
 _CACHED = 512

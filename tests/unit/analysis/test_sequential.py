@@ -165,7 +165,10 @@ def test_runs_that_resemble_the_one_before_raise_no_more_alarms(memory: float) -
 
 @pytest.mark.parametrize("distance", [2.0, 4.0])
 def test_modes_that_last_for_a_week_raise_few_alarms(distance: float) -> None:
-    """In 200 quiet traces of 100 runs: without regard for the memory, 59 and 107 would end in an alarm."""
+    """In 200 quiet traces of 100 runs: without regard for the memory, 59 and 107 would end in an alarm.
+
+    At a false alarm in 1,000 runs, 3 to 4 of 100 such traces end in one, since it stands for some weeks.
+    """
     rng = np.random.default_rng(4)
     alarms = 0
     for _ in range(200):
@@ -173,7 +176,7 @@ def test_modes_that_last_for_a_week_raise_few_alarms(distance: float) -> None:
         samples = rng.normal(0.0, 1.0, 100) - distance * modes
         alarms += monitor(samples, better=Better.HIGHER).state is DetectorState.CHANGED
 
-    assert alarms <= 4
+    assert alarms <= 8
 
 
 def test_rows_of_low_runs_are_waited_for_where_low_runs_are_frequent() -> None:

@@ -98,7 +98,7 @@ def test_report_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads(capsys.readouterr().out)
     assert set(SCENARIOS) == {each["scenario"] for each in report["accuracy"]}
     # Six traces of three quiet runs each.
-    assert (20, 18) == (len(report["noises"]), report["noises"]["normal"]["exposure"])
+    assert (22, 18) == (len(report["noises"]), report["noises"]["normal"]["exposure"])
     assert {0.0, 0.1} == {each["drop"] for each in report["suspicion"]}
 
 
