@@ -15,6 +15,7 @@ import pytest
 
 from perftrend.errors import TestbedError
 from perftrend.measure.ssh import SshWiring
+from perftrend.measure.traffic import TrafficProfile
 from tests.integration.servers import lab as labs
 from tests.integration.servers.lab import Lab
 from tests.integration.test_lab import DEADLINE_S, JOB, ROOT, make_testbed, until
@@ -74,7 +75,7 @@ def test_linux_forwards_on_another_machine_and_leaves_it_as_it_was(lab: Lab) -> 
         assert {"ip4", "ip6", "l2", "l2xc"} == {options["forwarding"] for _, options in possible}
         for frame, options in possible:
             testbed.start_device(options)
-            testbed.use(frame)
+            testbed.generator.use(TrafficProfile.parse(frame, options))
             trial = testbed.generator.trial(2_000, 0.5, 0.9)
 
             assert 1000 == trial.sent
@@ -108,7 +109,7 @@ def test_frames_pass_a_chain_of_machines(tmp_path: Path, require: Callable[[obje
     with labs.built(tmp_path, ["tg", "dut", "dut2"]) as chain:
         with make_testbed(chain, device={"driver": "kernel"}) as testbed:
             testbed.start_device({"forwarding": "ip4"})
-            testbed.use("64B")
+            testbed.generator.use(TrafficProfile.parse("64B", {}))
             trial = testbed.generator.trial(2_000, 0.5, None)
 
             assert 1000 == trial.sent

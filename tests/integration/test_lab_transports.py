@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perftrend.measure.traffic import TrafficProfile
 from perftrend.measure.wiring import run
 from tests.integration.servers.lab import Lab
 from tests.integration.test_lab import lab, make_testbed, until
@@ -36,7 +37,7 @@ def check_frames(lab: Lab, drivers: tuple[str, str], **values: Any) -> None:
     generator, device = ({"driver": driver} for driver in drivers)
     with make_testbed(lab, generator=generator, device=device, remote=False, **values) as testbed:
         testbed.start_device({"forwarding": "ip4"})
-        testbed.use("64B")
+        testbed.generator.use(TrafficProfile.parse("64B", {}))
         trial = testbed.generator.trial(2_000, 0.5, None)
 
         assert 1000 == trial.sent

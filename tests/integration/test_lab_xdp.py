@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from perftrend.errors import TestbedError
+from perftrend.measure.traffic import TrafficProfile
 from tests.integration.servers.lab import Lab
 from tests.integration.test_lab import lab, make_testbed, until
 
@@ -25,7 +26,7 @@ def test_every_xdp_frame_reaches_the_device_on_another_machine(
     with make_testbed(lab, generator={"driver": "xdp"}, device={"driver": device}) as testbed:
         require(testbed.generator.version.endswith(" xdp"), "the kernel sends no XDP frames here")
         testbed.start_device({"forwarding": "ip4"})
-        testbed.use("64B")
+        testbed.generator.use(TrafficProfile.parse("64B", {}))
         before = testbed.counters()["interfaces"]["dut"]
         trial = testbed.generator.trial(10_000, 0.5, None)
         after = testbed.counters()["interfaces"]["dut"]
@@ -46,7 +47,7 @@ def test_frames_have_the_addresses_of_the_devices_ports(lab: Lab, generator: str
         lab.namespaces["dut"].run("ip", "link", "set", f"d{number}", "address", link["dut"]["mac"])
     with make_testbed(lab, **file) as testbed:
         testbed.start_device({})
-        testbed.use("64B")
+        testbed.generator.use(TrafficProfile.parse("64B", {}))
         trial = testbed.generator.trial(2_000, 0.5, None)
         state = lab.namespaces["tg"].run("ip", "-details", "link", "show", "dev", "tg0")
 
@@ -61,12 +62,12 @@ def test_killed_xdp_generator_is_one_line_and_the_next_run_is_clean(lab: Lab, re
     with make_testbed(lab, **values) as testbed:
         require(testbed.generator.version.endswith(" xdp"), "the kernel sends no XDP frames here")
         testbed.start_device({})
-        testbed.use("64B")
+        testbed.generator.use(TrafficProfile.parse("64B", {}))
         lab.kill("tg")
         with pytest.raises(TestbedError, match=r"^traffic generator has ended$"):
             testbed.generator.trial(2_000, 0.5, None)
     with make_testbed(lab, **values) as testbed:
         testbed.start_device({})
-        testbed.use("64B")
+        testbed.generator.use(TrafficProfile.parse("64B", {}))
 
         assert 1000 == testbed.generator.trial(2_000, 0.5, None).sent
