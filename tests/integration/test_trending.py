@@ -204,13 +204,13 @@ def test_kill_9_of_the_job_leaves_nothing_and_the_next_start_cleans_up(tmp_path:
     assert [] == list((tmp_path / "archives").rglob("*.unfinished"))
 
 
-def children_in(folder: Path) -> list[str]:
+def children_in(folder: Path, module: bytes = b"perftrend.measure.embedded") -> list[str]:
     """Return the processes of generators and devices that work in a folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             command = (path / "cmdline").read_bytes()
-            if b"perftrend.measure.embedded" in command and (path / "cwd").readlink() == folder:
+            if module in command and (path / "cwd").readlink() == folder:
                 found.append(path.name)
         except OSError:
             continue

@@ -30,6 +30,13 @@ NODES = ("tg", "dut")
 _PROGRAMS = ("perftrend.measure", "tests.doubles")
 """What the command lines of a testbed's programs contain."""
 
+_FULL_DISK = """
+folder=/tmp/perftrend-$(id -u)
+mkdir -p -m 700 "$folder" && mount -t tmpfs -o size=16k,mode=700 tmpfs "$folder" || exit 1
+dd if=/dev/zero of="$folder/full" bs=1k 2>/dev/null
+exec "$@"
+"""
+
 
 @dataclass
 class Lab:
@@ -142,9 +149,14 @@ class Lab:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 
-    def start_server(self, node: str) -> None:
-        """Start the sshd of a node."""
+    def start_server(self, node: str, *, disk_is_full: bool = False) -> None:
+        """Start the sshd of a node.
+
+        :param disk_is_full: whether its programs find no space for their files.
+        """
         command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / f"sshd_{node}")]
+        if disk_is_full:
+            command = ["unshare", "--mount", "sh", "-c", _FULL_DISK, "sh", *command]
         log = (self.folder / f"log_{node}").open("ab")
         with log:
             self.servers[node] = subprocess.Popen(
