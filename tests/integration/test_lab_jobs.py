@@ -1,18 +1,21 @@
-"""What is wrong in a lab when a whole job begins there: one line each, and the next job is clean.
+"""What goes wrong in a lab while a whole job measures there: one line each, and the next job is clean.
 
 The job is the real one, over real SSH, with the embedded drivers on both machines.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 import yaml
 
 from perftrend.errors import EXIT_PASS, EXIT_TESTBED
+from perftrend.measure import lock
 from tests.integration.servers import lab as labs
 from tests.integration.servers.lab import Lab
 from tests.integration.test_lab import lab, until
@@ -24,6 +27,10 @@ pytestmark = pytest.mark.packets
 
 NAME = "2n-lab"
 LINK_PPS = 50_000
+TRIAL_S = 15
+"""Long enough for a failure during the trial. That of a device is noticed at its end."""
+FRAMES_BEFORE = 60_000
+"""At a port of the device, from which on the trial runs: two bursts of 50,000 frames into both precede it."""
 BRIEF = {
     "PERFTREND_TRIAL_ATTEMPTS": "1",
     "PERFTREND_TRIAL_MULTIPLICITY": "1",
@@ -40,6 +47,7 @@ class LabJobs:
         self.folder = lab.folder / "jobs"
         self.folder.mkdir()
         file = lab.file(link={"pps": LINK_PPS}, name=NAME)
+        self.lock = file["lock"]
         (lab.folder / f"{NAME}.yaml").write_text(yaml.safe_dump(file))
 
     def start(self, trial_s: float, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -52,6 +60,23 @@ class LabJobs:
             cwd=self.folder, env=clean() | BRIEF | own | environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+
+    @contextlib.contextmanager
+    def in_trial(self) -> Iterator[subprocess.Popen[str]]:
+        """Start a job, and wait until its trial runs."""
+        with self.start(TRIAL_S) as job:
+            try:
+                until(lambda: job.poll() is not None or self.frames_at_device() > FRAMES_BEFORE)
+                assert job.poll() is None, job.communicate()[0]
+                yield job
+            finally:
+                job.kill()
+
+    def frames_at_device(self) -> int:
+        namespace = self.lab.namespaces["dut"]
+        text = namespace.run("cat", "/proc/net/dev")
+        [line] = [line for line in text.splitlines() if line.strip().startswith("d0:")]
+        return int(line.split()[2])
 
     def check_next(self) -> None:
         """Run another job, which finds nothing of the one before."""
@@ -78,6 +103,31 @@ def restart_server(lab: Lab, node: str) -> None:
     lab.start_server(node)
 
 
+@pytest.mark.parametrize(("node", "fail", "restore", "reason"), [
+    ("tg", Lab.cut, Lab.plug, "traffic generator: the connection to tg is lost"),
+    ("tg", Lab.kill, None, "traffic generator has ended"),
+    ("tg", restart_server, None, "traffic generator: the connection to tg is lost"),
+])  # fmt: skip
+def test_failure_during_a_trial_is_one_line_of_the_job(
+    jobs: LabJobs,
+    node: str,
+    fail: Callable[[Lab, str], None],
+    restore: Callable[[Lab, str], None] | None,
+    reason: str,
+) -> None:
+    with jobs.in_trial() as job:
+        fail(jobs.lab, node)
+        output, _ = job.communicate()
+    if restore:
+        restore(jobs.lab, node)
+
+    assert EXIT_PASS != job.returncode, output
+    [line] = failures(output)
+    assert line.startswith(f"TestbedError: {reason}"), output
+    assert "Traceback" not in output
+    jobs.check_next()
+
+
 def test_machine_with_another_key_is_one_line_of_the_job(jobs: LabJobs) -> None:
     with jobs.lab.other_key("dut"):
         output, _ = (job := jobs.start(0.2)).communicate()
@@ -98,4 +148,18 @@ def test_full_disk_of_the_device_is_one_line_of_the_job(jobs: LabJobs) -> None:
     [line] = failures(output)
     assert re.fullmatch(r"TestbedError: device has ended: /tmp/\S+ cannot be written; free space .*", line)
     assert "Traceback" not in output
+    jobs.check_next()
+
+
+def test_second_job_on_another_machine_is_refused(jobs: LabJobs) -> None:
+    """Which has no lock of the first one: only the machine of the generator has."""
+    with jobs.in_trial() as first:
+        for file in lock.FOLDER.glob(f"*{jobs.lock}*"):
+            file.unlink()
+        output, _ = (second := jobs.start(0.2, "--wait", "0.5")).communicate()
+
+        assert EXIT_TESTBED == second.returncode, output
+        assert "in use by" in output.splitlines()[-1]
+        assert first.poll() is None
+    until(lambda: not any(map(jobs.lab.processes, labs.NODES)))
     jobs.check_next()
