@@ -119,6 +119,25 @@ class CableFile(_SpecificationModel):
         return Link(near_port.port(), far_port.port(), "", near, far, self.vlan or 0)
 
 
+class InstanceFile(_SpecificationModel):
+    """A set of machines: the options of nodes in which it differs from others, and its cables."""
+
+    tg: Mapping[str, str] = {}
+    dut: Mapping[str, str] = {}
+    dut2: Mapping[str, str] = {}
+    dut3: Mapping[str, str] = {}
+    links: Annotated[tuple[CableFile, ...], Field(max_length=max(LINK_COUNTS))] = ()
+    """Empty: those of the testbed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, data: object) -> object:
+        for name in data if isinstance(data, Mapping) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
+        return data
+
+
 class LinkFile(_SpecificationModel):
     """Capacity of the links: a frame rate for all directions together, or a bit rate for each."""
 
@@ -182,8 +201,8 @@ class Specification(_SpecificationModel):
     """The model of the network cards, such as ``Intel-E810CQ``."""
     capacity: Annotated[int, Field(ge=1)] = 1
     """Number of jobs that may use it at once, if it has no instances."""
-    instances: tuple[Mapping[str, Mapping[str, str]], ...] = ()
-    """Equivalent sets of machines, of which a job uses one: the node options that differ in each set."""
+    instances: tuple[InstanceFile, ...] = ()
+    """Equivalent sets of machines, of which a job uses one."""
     lock: str = ""
     """Testbeds with the same lock share machines; by default each has its own lock."""
     fallback: str = ""
@@ -194,25 +213,29 @@ class Specification(_SpecificationModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Specification:
-        for name in [*self.nodes, *(name for instance in self.instances for name in instance)]:
+        for name, node in self.nodes.items():
             if name not in NODES:
                 raise ValueError(f"node {name!r} is unknown{errors.nearest(name, NODES)}")
-        for name, node in self.nodes.items():
             if self.remote and node.cpu == "auto":
                 raise ValueError(f"node {name} is remote: write the number of a core of it, or omit cpu")
-        self._check_chain()
-        if self.own_link is None and not self._speeds:
-            raise ValueError("give link, or the speed of a port of each of the links")
-        if len({cable.vlan is None for cable in self.links}) > 1:
-            raise ValueError("give the vlan of all links, or of none: frames are as long on all of them")
+        for name in self.nodes:
+            if name not in {"tg", *self.devices}:
+                raise ValueError(f"node {name} needs the node before it in the chain of devices")
+        for number in range(len(self.instances) or 1):
+            self.of_instance(number).check_links()
+        if len({len(self.of_instance(number).links) for number in range(len(self.instances))}) > 1:
+            raise ValueError("give the links of each instance, as many in each")
         if self.instances and self.capacity not in {1, len(self.instances)}:
             raise ValueError(f"capacity is {self.capacity}, but there are {len(self.instances)} instances")
         return self
 
-    def _check_chain(self) -> None:
-        for name in self.nodes:
-            if name not in {"tg", *self.devices}:
-                raise ValueError(f"node {name} needs the node before it in the chain of devices")
+    def of_instance(self, number: int) -> Specification:
+        """Return the specification with the links of an instance."""
+        own = self.instances[number].links if self.instances else ()
+        return self.model_copy(update={"links": own}) if own else self
+
+    def check_links(self) -> None:
+        """Raise a ValueError if the links do not fit the nodes, or each other."""
         chain = ["tg", *self.devices, "tg"]
         expected = [set(pair) for pair in pairwise(chain)]
         is_chain = len(self.devices) > 1
@@ -222,6 +245,10 @@ class Specification(_SpecificationModel):
         if is_chain and self.links and [set(cable.ends) for cable in self.links] != expected:
             names = ", ".join("-".join(pair) for pair in pairwise(chain))
             raise ValueError(f"the links of a chain of devices are, in this order, {names}")
+        if self.own_link is None and not self._speeds:
+            raise ValueError("give link, or the speed of a port of each of the links")
+        if len({cable.vlan is None for cable in self.links}) > 1:
+            raise ValueError("give the vlan of all links, or of none: frames are as long on all of them")
 
     @property
     def link(self) -> LinkFile:
@@ -248,7 +275,7 @@ class Specification(_SpecificationModel):
     def options(self, node: str, instance: int) -> Mapping[str, str]:
         """Return the driver options of a node in one of the instances."""
         common = self.nodes[node].options if node in self.nodes else {}
-        own = self.instances[instance].get(node, {}) if self.instances else {}
+        own: Mapping[str, str] = getattr(self.instances[instance], node) if self.instances else {}
         return {**common, **own}
 
     @property

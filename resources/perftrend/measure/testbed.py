@@ -59,7 +59,7 @@ class Testbed:
         wait_s: float = 0.0,
         token: str = "",
     ) -> None:
-        self.spec = spec
+        self.spec = spec = spec.of_instance(instance)
         self._owner = owner
         self._wait_s = wait_s
         self._token = token

@@ -69,6 +69,33 @@ def test_network_card_is_a_tag_of_all_tests(tmp_path: Path) -> None:
     assert ("DRV_OURS", "NIC_Intel-E810CQ") == found.test_tags
 
 
+CABLES = (
+    "[{tg: {mac: '02:00:00:00:00:%d1'}, dut: {mac: '02:00:00:00:00:%d2'}},"
+    " {tg: {mac: '02:00:00:00:00:%d3'}, dut: {mac: '02:00:00:00:00:%d4'}}]"
+)
+
+
+def test_each_instance_may_have_links_of_its_own(tmp_path: Path) -> None:
+    lists = [CABLES % ((number,) * 4) for number in (1, 2)]
+    spec = load("ours", written(tmp_path, f"{GOOD}instances: [{{links: {lists[0]}}}, {{links: {lists[1]}}}]"))
+
+    macs = [spec.of_instance(number).links[1].link().device.mac for number in range(2)]
+
+    assert ["02:00:00:00:00:14", "02:00:00:00:00:24"] == macs
+
+
+@pytest.mark.parametrize(
+    ("instances", "reason"),
+    [
+        (f"[{{links: {CABLES % (1, 1, 1, 1)}}}, {{}}]", "give the links of each instance, as many in each"),
+        ("[{links: [{tg: {}, dut2: {}}]}]", "link 1 leads to a node that is not in nodes"),
+    ],
+)
+def test_links_of_instances_are_checked(tmp_path: Path, instances: str, reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        load("ours", written(tmp_path, f"{GOOD}instances: {instances}"))
+
+
 def test_testbed_has_as_many_places_as_instances(tmp_path: Path) -> None:
     instances = "instances: [{tg: {address: a}}, {tg: {address: b}}]"
 
