@@ -13,7 +13,6 @@ from perftrend.text import NOTHING, plain
 
 _DAYS_FROM_HOURS = 36
 _MINUS = "\N{MINUS SIGN}"
-_FORMULA = re.compile(r"[\s\x00\ufeff'\"]*[=+\-@\uff1d\uff0b\uff0d\uff20|%]|[\t\r\n]")
 
 
 def value(number: float | None, unit: str = "") -> str:
@@ -81,17 +80,11 @@ def archive(place: str) -> str | Markup:
     return Markup("<code>{}</code>").format(plain(place))
 
 
-def as_cell(content: str) -> str:
-    """Return a text for a CSV file that spreadsheets do not evaluate as a formula."""
-    return f"'{content}" if _FORMULA.match(content) else content
-
-
 __all__ = [
     "FILTERS",
     "NOTHING",
     "activity_detail",
     "archive",
-    "as_cell",
     "change",
     "commit",
     "duration",

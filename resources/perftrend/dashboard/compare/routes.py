@@ -37,7 +37,7 @@ from perftrend.dashboard.compare.models import (
 )
 from perftrend.dashboard.compare.patches import MOST_LISTED, patch_name
 from perftrend.dashboard.compare.table import (
-    as_csv,
+    csv_rows,
     describe_cell,
     explore_link,
     format_cell_ratio,
@@ -48,6 +48,7 @@ from perftrend.dashboard.compare.table import (
     table_of,
 )
 from perftrend.dashboard.context import AppContext, Context, recent_commits
+from perftrend.dashboard.csv_export import as_csv
 from perftrend.dashboard.error_pages import Fault, FieldError, in_field, problems_of
 from perftrend.dashboard.html_forms import FormProblem
 from perftrend.dashboard.pages import body_of, done, page, parse_body, wants_json
@@ -127,7 +128,7 @@ def table_csv(site: Context, _: Viewer, requested: TheQuestion) -> Response:
     _require_whole(requested)
     headers = {"Content-Disposition": 'attachment; filename="compare.csv"'} | _cache_headers(requested)
     return Response(
-        as_csv(compare_sides(site, requested), requested),
+        as_csv(csv_rows(compare_sides(site, requested), requested)),
         media_type="text/csv; charset=utf-8",
         headers=headers,
     )

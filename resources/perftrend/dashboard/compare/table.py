@@ -5,8 +5,6 @@ The export has a line for each cell, with both values.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,7 +28,8 @@ from perftrend.dashboard.compare.models import (
     SideEntry,
     TableEntry,
 )
-from perftrend.dashboard.formats import NOTHING, as_cell, change, plain, value
+from perftrend.dashboard.csv_export import as_cell
+from perftrend.dashboard.formats import NOTHING, change, plain, value
 from perftrend.model import Better, Samples, finite
 
 MOST_COLUMNS = 40
@@ -257,16 +256,9 @@ def explore_link(cell: CellEntry) -> str:
     return links.of_plot(ids=list(dict.fromkeys(side.trace for side in sides)))
 
 
-def as_csv(comparison: PairComparison, requested: Question) -> str:
-    """Return all cells as CSV, the rows in the requested order."""
-    written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(HEADINGS)
-    writer.writerows(_lines(comparison, requested))
-    return written.getvalue()
-
-
-def _lines(comparison: PairComparison, requested: Question) -> Iterator[list[object]]:
+def csv_rows(comparison: PairComparison, requested: Question) -> Iterator[Sequence[object]]:
+    """Yield the headings and all cells as CSV, in the requested order."""
+    yield HEADINGS
     layout, ordered = comparison.layout, sort_rows(comparison, requested)
     rows = ordered.order.tolist()
     for row, cells in zip(rows, cells_of(layout, rows), strict=True):

@@ -4,14 +4,11 @@ The testbed that an address defaults to is inferred from its selection. A long l
 here, so that the page remains quick. ``/shortcuts`` are saved selections, ``/short`` and ``/s/…`` short
 addresses.
 
-The CSV export has a row for each point and a column for each line. Spreadsheets evaluate a text as a formula
-if it begins with ``=``, ``+``, ``-``, ``@`` or some kinds of whitespace. A leading apostrophe prevents that.
+The CSV export has a row for each point and a column for each line.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +37,7 @@ from perftrend.analysis.formula import (
 from perftrend.analysis.formula.query import parse_filter
 from perftrend.dashboard.auth import User, Viewer, authenticator_of
 from perftrend.dashboard.context import AppContext, Context, usual_testbed
+from perftrend.dashboard.csv_export import as_cell, as_csv
 from perftrend.dashboard.error_pages import Fault
 from perftrend.dashboard.explore.models import (
     Explore,
@@ -69,7 +67,6 @@ from perftrend.dashboard.explore.state import (
     read,
 )
 from perftrend.dashboard.explore.window import TESTBED
-from perftrend.dashboard.formats import as_cell
 from perftrend.dashboard.links import EXPLORE
 from perftrend.dashboard.middleware.rate_limit import is_loopback
 from perftrend.dashboard.middleware.security import POLICY
@@ -149,19 +146,14 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def as_csv(answer: Explore) -> str:
-    """Return the plot as CSV; values are in the units of the store, and empty if missing."""
-    written = io.StringIO(newline="")
-    writer = csv.writer(written)
-    writer.writerow(
-        ["column", "commit", "started", *(as_cell(_title(line.id, line.unit)) for line in answer.lines)]
-    )
+def csv_rows(answer: Explore) -> Iterator[list[object]]:
+    """Yield the rows of the plot as CSV; values are in the units of the store, and empty if missing."""
+    yield ["column", "commit", "started", *(as_cell(_title(line.id, line.unit)) for line in answer.lines)]
     columns = np.array([line.values for line in answer.lines]).T.tolist() or [[] for _ in answer.points]
     for place, point in enumerate(answer.points):
         started = point.started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         values = ["" if value != value else value for value in columns[place]]  # noqa: PLR0124 - NaN
-        writer.writerow([point.column, as_cell(point.commit), started, *values])
-    return written.getvalue()
+        yield [point.column, as_cell(point.commit), started, *values]
 
 
 def _title(identity: str, unit: str) -> str:
@@ -329,7 +321,7 @@ def explored(request: Request, site: Context, user: Viewer) -> Response:
             "Content-Disposition": 'attachment; filename="perftrend.csv"',
             "Cache-Control": "private, no-cache",
         }
-        return Response(as_csv(answer), headers=named, media_type="text/csv; charset=utf-8")
+        return Response(as_csv(csv_rows(answer)), headers=named, media_type="text/csv; charset=utf-8")
     return page(
         request,
         "explore.html",
