@@ -20,7 +20,7 @@ from perftrend.execution import permissions
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.request_plans import plan_request
 from perftrend.listener import health
-from perftrend.listener.comment_sources import CommentPoller, EventReceiver, Wakes
+from perftrend.listener.comment_poller import CommentPoller, EventReceiver, Wakes
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.listener.runner import JenkinsRunner, LocalRunner, Runner

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from perftrend.clients.gerrit import UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, StoreError
 from perftrend.execution import permissions
-from perftrend.listener.comment_sources import CommentPoller, EventReceiver, Wakes
+from perftrend.listener.comment_poller import CommentPoller, EventReceiver, Wakes
 from perftrend.listener.health import Health, Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.store.claims import Leadership

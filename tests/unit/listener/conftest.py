@@ -25,7 +25,7 @@ from perftrend.errors import ServiceError
 from perftrend.execution.job_request import Grammar
 from perftrend.execution.permissions import ALL_USERS
 from perftrend.execution.request_validation import RequestPlan
-from perftrend.listener.comment_sources import CommentPoller
+from perftrend.listener.comment_poller import CommentPoller
 from perftrend.listener.health import Metrics
 from perftrend.listener.request_processor import RequestProcessor
 from perftrend.listener.runner import CancelResult

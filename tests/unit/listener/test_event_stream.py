@@ -13,7 +13,7 @@ import pytest
 from perftrend.clients.gerrit import CommentAdded, EventsDropped, EventStream, UnavailableError, stream
 from perftrend.clients.gerrit.stream import read_event
 from perftrend.errors import PerftrendError, SettingsError
-from perftrend.listener.comment_sources import EventReceiver, Wakes
+from perftrend.listener.comment_poller import EventReceiver, Wakes
 from tests.doubles import gerrit
 
 

@@ -9,7 +9,7 @@ import pytest
 from perftrend.clients.gerrit import UnavailableError
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, StoreError
 from perftrend.listener import service
-from perftrend.listener.comment_sources import Wakes
+from perftrend.listener.comment_poller import Wakes
 from perftrend.listener.service import ListenerService
 
 LINE = "perftest-2n-clx mrrAND64b"
