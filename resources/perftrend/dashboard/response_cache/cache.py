@@ -4,8 +4,8 @@ The cache drops the least recently used (LRU) responses. Identical concurrent re
 (single flight).
 
 A commit of this process for a request invalidates all responses immediately, so users see their changes on
-the next page. Commits of other processes and of background work become visible within ``behind_s``, since the
-database is not queried for changes more often. While the database changes continuously, as during the
+the next page. Commits of other processes and of background work become visible within ``max_age_s``, since
+the database is not queried for changes more often. While the database changes continuously, as during the
 ingestion of results, each response is computed at most once in that time.
 
 No response is valid for more than :data:`LONGEST_S`, since pages show the age of data.
@@ -79,7 +79,7 @@ class ResponseCache:
         self._routes = CacheableRoutes(routes)
         self._authenticator = authenticator
         self._memory = LruCache(chosen.response_cache_bytes or 0)
-        self._freshness = VersionTracker(site.store.changes, behind_s=chosen.cache_max_age_s)
+        self._freshness = VersionTracker(site.store.changes, max_age_s=chosen.cache_max_age_s)
         self._flights: SingleFlight[Answer] = SingleFlight()
         self._metrics = site.metrics
 
@@ -199,18 +199,18 @@ class DataVersion:
 class VersionTracker:
     """The check whether responses are still valid.
 
-    :param behind_s: maximum delay until a change of the store becomes visible, in seconds.
+    :param max_age_s: maximum delay until a change of the store becomes visible, in seconds.
     :param clock: monotonic clock in seconds.
     """
 
     def __init__(
-        self, changes: Changes, *, behind_s: float, clock: Callable[[], float] = time.monotonic
+        self, changes: Changes, *, max_age_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._changes = changes
-        self._behind_s = behind_s
+        self._max_age_s = max_age_s
         self._clock = clock
         self._state: Hashable = None
-        self._looked_s = -behind_s
+        self._looked_s = -max_age_s
         self._looks: SingleFlight[None] = SingleFlight()
 
     async def mark(self) -> DataVersion:
@@ -231,13 +231,13 @@ class VersionTracker:
         now = self._clock()
         if mark.own != self._changes.own or now - mark.moment_s > LONGEST_S:
             return False
-        if now - mark.moment_s < self._behind_s:
+        if now - mark.moment_s < self._max_age_s:
             return True
         await self._look(now)
         return mark.own == self._changes.own and mark.state == self._state
 
     async def _look(self, now: float) -> None:
-        if now - self._looked_s >= self._behind_s:
+        if now - self._looked_s >= self._max_age_s:
             await self._looks.join("look", self._read_state)
 
     async def _read_state(self) -> None:

@@ -12,7 +12,7 @@ from perftrend.dashboard.background import run_in_background
 from perftrend.dashboard.response_cache.cache import LONGEST_S, DataVersion, VersionTracker
 from perftrend.store import Store
 
-BEHIND_S = 1.0
+MAX_AGE_S = 1.0
 
 
 class Clock:
@@ -30,7 +30,7 @@ def annotate(store: Store) -> None:
 def tried(store: Store, then: Callable[[Clock], None]) -> bool:
     """Return whether an answer is still right after something."""
     clock = Clock()
-    freshness = VersionTracker(store.changes, behind_s=BEHIND_S, clock=clock)
+    freshness = VersionTracker(store.changes, max_age_s=MAX_AGE_S, clock=clock)
 
     async def tries() -> bool:
         mark = await freshness.mark()
@@ -66,7 +66,7 @@ def test_own_change_counts_at_once(store: Store) -> None:
 def test_change_elsewhere_may_count_later(store: Store) -> None:
     def change(clock: Clock) -> None:
         elsewhere(store)
-        clock.now += 0.9 * BEHIND_S
+        clock.now += 0.9 * MAX_AGE_S
 
     assert tried(store, change)
 
@@ -74,7 +74,7 @@ def test_change_elsewhere_may_count_later(store: Store) -> None:
 def test_change_elsewhere_counts_after_a_while(store: Store) -> None:
     def change(clock: Clock) -> None:
         elsewhere(store)
-        clock.now += 1.1 * BEHIND_S
+        clock.now += 1.1 * MAX_AGE_S
 
     assert not tried(store, change)
 
@@ -94,15 +94,15 @@ def test_work_beside_the_requests_counts_like_that_of_others(site: AppContext) -
 def test_answer_of_an_older_look_counts_no_longer_than_the_look(store: Store) -> None:
     """The state was looked at; then somebody wrote; then an answer was made, of the new state."""
     clock = Clock()
-    freshness = VersionTracker(store.changes, behind_s=BEHIND_S, clock=clock)
+    freshness = VersionTracker(store.changes, max_age_s=MAX_AGE_S, clock=clock)
     marks: list[DataVersion] = []
 
     async def tries() -> bool:
         await freshness.mark()
         elsewhere(store)
-        clock.now += 0.5 * BEHIND_S
+        clock.now += 0.5 * MAX_AGE_S
         marks.append(await freshness.mark())
-        clock.now += 1.1 * BEHIND_S
+        clock.now += 1.1 * MAX_AGE_S
         return await freshness.holds(marks[0])
 
     assert not asyncio.run(tries())
@@ -110,7 +110,7 @@ def test_answer_of_an_older_look_counts_no_longer_than_the_look(store: Store) ->
 
 def test_database_is_not_asked_more_often_than_needed(store: Store) -> None:
     clock = Clock()
-    freshness = VersionTracker(store.changes, behind_s=BEHIND_S, clock=clock)
+    freshness = VersionTracker(store.changes, max_age_s=MAX_AGE_S, clock=clock)
     looks: list[float] = []
     state = store.changes.state
 
@@ -123,7 +123,7 @@ def test_database_is_not_asked_more_often_than_needed(store: Store) -> None:
     async def reads() -> None:
         mark = await freshness.mark()
         for _ in range(100):
-            clock.now += BEHIND_S / 10
+            clock.now += MAX_AGE_S / 10
             several: list[Coroutine[Any, Any, bool]] = [freshness.holds(mark) for _ in range(5)]
             await asyncio.gather(*several)
 
