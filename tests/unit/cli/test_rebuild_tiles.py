@@ -42,12 +42,13 @@ def test_all_tiles_are_there_afterwards(path: Path, capsys: pytest.CaptureFixtur
     assert "2n-clx: 30 columns\n" == capsys.readouterr().out
 
 
-def test_anew_takes_what_somebody_has_changed(path: Path) -> None:
+@pytest.mark.parametrize("option", ["--delete-first", "--anew"])
+def test_deleted_tiles_get_the_present_values(path: Path, option: str) -> None:
     rebuild_tiles.main(["--store", str(path)])
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE results SET value = 7")
 
-    assert 0 == rebuild_tiles.main(["--store", str(path), "--delete-first"])
+    assert 0 == rebuild_tiles.main(["--store", str(path), option])
     with Store.open(path) as store:
         assert [[7.0] * 30] == store.tiles.values(store.tiles.axis("2n-clx"), [1], range(30)).tolist()
 
