@@ -74,6 +74,17 @@ def test_the_settings_page_names_every_setting_with_its_default() -> None:
     assert [] == [name for name in FORMER_NAMES if f"``{name}`` " not in page]
 
 
+def test_pages_on_methods_are_short() -> None:
+    """Formulas and figures are in appendices."""
+    lengths = {
+        page.name: len(page.read_text(encoding="utf-8").splitlines())
+        for page in (DOCS / "method").glob("*.rst")
+        if not page.stem.endswith(("-figures", "-formulas", "-reference"))
+    }
+
+    assert [] == [name for name, lines in lengths.items() if lines > 150]
+
+
 def test_git_ignores_the_folders_that_jobs_make() -> None:
     """Those that a setting places in the working folder, and the store."""
     ignored = (CHECKOUT / ".gitignore").read_text(encoding="utf-8").splitlines()
