@@ -107,6 +107,9 @@ def restart_server(lab: Lab, node: str) -> None:
     ("tg", Lab.cut, Lab.plug, "traffic generator: the connection to tg is lost"),
     ("tg", Lab.kill, None, "traffic generator has ended"),
     ("tg", restart_server, None, "traffic generator: the connection to tg is lost"),
+    ("dut", Lab.cut, Lab.plug, "device: the connection to dut is lost"),
+    ("dut", Lab.kill, None, "device has ended"),
+    ("dut", restart_server, None, "device: the connection to dut is lost"),
 ])  # fmt: skip
 def test_failure_during_a_trial_is_one_line_of_the_job(
     jobs: LabJobs,
