@@ -70,8 +70,9 @@ def is_running(pid: int) -> bool:
         {"forwarding": "l2", "lookups": "0"},
         {"forwarding": "l2xc", "lookups": "0"},
         {"forward_mode": "macswap", "lookups": "0"},
+        {"forwarding": "ip4", "lookups": "0", "receive_queues": "2"},
     ],
-    ids=["lookups", "mac", "io", "cross-connect", "macswap"],
+    ids=["lookups", "mac", "io", "cross-connect", "macswap", "queues"],
 )
 def test_every_frame_comes_back_once_and_is_counted(
     testbed: Testbed, options: dict[str, str], frame: str
