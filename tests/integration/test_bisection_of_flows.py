@@ -10,6 +10,7 @@ import pytest
 from perftrend.errors import EXIT_TESTBED
 from perftrend.measure import ovs_network, specification
 from perftrend.measure.testbed import Testbed
+from perftrend.measure.wiring import VethPairs
 from tests.integration.test_bisection import Job
 from tests.products.histories import History
 
@@ -19,7 +20,10 @@ BLOCKED = [f"priority=10,udp,tp_dst={port},actions=drop" for port in (53, 123, 1
 MORE_BLOCKED = [f"priority=10,udp,tp_dst={port},actions=drop" for port in range(2000, 2200)]
 """Their masks are alike, so many of them cost no more than one."""
 BASE_RULES = int((specification.load("1n-ovs").device.options or {})["base_rules"])
-OWN_MASKS = list(ovs_network.rules([], {"acl_rules": str(BASE_RULES + 112)}))[BASE_RULES:]
+OWN_RULES = 112
+OWN_MASKS = list(ovs_network.rules(VethPairs().links, {"acl_rules": str(BASE_RULES + OWN_RULES)}))[
+    BASE_RULES : BASE_RULES + OWN_RULES
+]
 """Rules that the testbed does not have yet: each gives the flow of one more host a mask of its own."""
 SETTINGS = """
 project: {{profile: ovs-flows, repository: {repository}}}
