@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from perftrend.analysis.families import values_by_run
 from perftrend.analysis.reference import Shift, ends_of, estimate_shift
 from perftrend.measurement import cycle_part
 from perftrend.model import Direction, Outcome, Samples, Series, TraceKey, Verdict, reported_change
@@ -152,11 +153,5 @@ def _explain(verdict: Verdict, parts: Mapping[str, Series]) -> Verdict:
 
 
 def _history(parts: Mapping[str, Series]) -> CycleHistory:
-    moments = sorted({run.started for one in parts.values() for run in one.runs})
-    place_of = {moment: place for place, moment in enumerate(moments)}
-    values = {}
-    for part, one in parts.items():
-        row = np.full(len(moments), np.nan)
-        row[[place_of[run.started] for run in one.runs]] = one.samples
-        values[part] = row
-    return CycleHistory.of(moments, values)
+    runs, values = values_by_run(list(parts.values()))
+    return CycleHistory.of([run.started for run in runs], dict(zip(parts, values.T, strict=True)))

@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from perftrend.analysis.families import SharedChange
+from perftrend.analysis.families import SharedChange, values_by_run
 from perftrend.analysis.families.nights import MAD_PER_SIGMA, Nights, autocorrelations, memory_of
 from perftrend.analysis.significance import quantile
 from perftrend.model import (
@@ -190,16 +190,10 @@ def reference_trends(series: Iterable[Series]) -> ReferenceTrends:
 
 
 def _trend(series: Sequence[Series]) -> ReferenceTrend:
-    runs = sorted((run for one in series for run in one.runs), key=lambda run: run.started)
-    newest = runs[-1].versions.get(PRODUCT)
-    moments = sorted({run.started for run in runs if run.versions.get(PRODUCT) == newest})
-    place_of = {moment: place for place, moment in enumerate(moments)}
-    values = np.full((len(moments), len(series)), np.nan)
-    for column, one in enumerate(series):
-        for run, value in zip(one.runs, one.samples, strict=True):
-            if run.started in place_of:
-                values[place_of[run.started], column] = value
-    return ReferenceTrend.of(moments, values, lower_is_better=series[0].better is Better.LOWER)
+    runs, values = values_by_run(series)
+    same = [run.versions.get(PRODUCT) == runs[-1].versions.get(PRODUCT) for run in runs]
+    moments = [run.started for run, is_same in zip(runs, same, strict=True) if is_same]
+    return ReferenceTrend.of(moments, values[same], lower_is_better=series[0].better is Better.LOWER)
 
 
 def judge_by_reference(verdict: Verdict, trends: ReferenceTrends) -> Verdict:

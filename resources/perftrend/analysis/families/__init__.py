@@ -15,6 +15,7 @@ from perftrend.analysis.families.detection import (
     find_families,
     find_family_changes,
     find_shared_changes,
+    values_by_run,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "find_families",
     "find_family_changes",
     "find_shared_changes",
+    "values_by_run",
 ]

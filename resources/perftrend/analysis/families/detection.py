@@ -406,7 +406,7 @@ def find_shared_changes(series: Sequence[Series]) -> list[SharedChange]:
 
     :param series: of one testbed.
     """
-    runs, values = _matrix(series)
+    runs, values = values_by_run(series)
     parameters = [
         {name: value for name, value in one.key.parameters if name not in _SAME_FOR_ALL} for one in series
     ]
@@ -432,7 +432,7 @@ def find_shared_changes(series: Sequence[Series]) -> list[SharedChange]:
     ]
 
 
-def _matrix(series: Sequence[Series]) -> tuple[list[Run], Samples]:
+def values_by_run(series: Sequence[Series]) -> tuple[list[Run], Samples]:
     """Return all runs in the order of time, and the values of all series, shape (runs, series)."""
     by_identity = {_identity(run): run for one in series for run in one.runs}
     runs = [by_identity[each] for each in sorted(by_identity)]

@@ -280,8 +280,8 @@ class FindingJudge:
 
     def judge(self, finding: Finding, trace: StoredTrace, history: TraceHistory) -> Finding | None:
         """Return a finding, as one of the testbed if the reference build says so; None if it is no change."""
-        if finding.kind not in CHANGES or self._has_moved(finding, trace):
-            return finding if finding.kind not in CHANGES else None
+        if finding.kind in CHANGES and self._has_moved(finding, trace):
+            return None
         trend = self.reference.get((trace.unit, trace.better))
         if finding.kind is not FindingKind.REGRESSION or trend is None:
             return finding
