@@ -1,10 +1,11 @@
-"""An action while the traffic of a trial runs: it reads counters, or reconfigures the device.
+"""Trials: actions while their traffic runs, and which of them are valid.
 
-The action runs in a thread, which must not disturb the trial. It uses cores that neither the generator nor
-the device has. If the machine has no others, it uses those of the device: programs that configure a device
-are part of it, but a generator that has to wait does not reach its rate.
+An action reads counters, or reconfigures the device. It runs in a thread, which must not disturb the trial.
+It uses cores that neither the generator nor the device has. If the machine has no others, it uses those
+of the device: programs that configure a device are part of it, but a generator that has to wait does not
+reach its rate.
 
-Detection of invalid trials, which are marked and measured again, up to a limit.
+Invalid trials are detected, marked and measured again, up to a limit.
 
 A trial must be at the intended rate, otherwise it proves nothing about that rate. A search allows a deviation
 of a fifth of its width, so that the bounds that it finds are accurate.
