@@ -11,9 +11,10 @@ import os
 import pty
 import random
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ import pytest
 
 from tests.integration.servers.environment import inherited
 from tests.products.histories import History
+
+Require = Callable[[object, str], None]
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
@@ -111,6 +114,14 @@ class Parser:
         """Return what git sees in a checkout, ignored files included."""
         return self.history.git("-C", str(place or self.folder), "status", "--porcelain", "--ignored")
 
+    def commit_work(self) -> None:
+        """Commit a version, and another one that is slower because a loop of it is longer."""
+        bench = BENCH.format(starts=self.home / "starts", lines=LINES)
+        for level, turns in ((100, 2000), (110, 3000)):
+            work = f"i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done\n"
+            files = {"Makefile": MAKEFILE, "bench.sh": bench + work, "rates": durations(level)}
+            self.hashes.append(self.history.commit(f"{turns} turns", files))
+
 
 @pytest.fixture
 def parser(tmp_path: Path) -> Parser:
@@ -156,6 +167,30 @@ def test_readme_works_as_printed(parser: Parser) -> None:
     assert f"{parser.hashes[SLOW]} is the first bad commit" in shown
     assert "" == parser.changed()
     assert set() == names_of_testbeds(shown)
+
+
+# ---- what a difference is made of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("job", "document"), [("bisect", "bisection.json"), ("perftest", "perftest.json")])
+def test_work_of_the_slower_side_is_reported(
+    tmp_path: Path, require: Require, job: str, document: str
+) -> None:
+    require(shutil.which("valgrind"), "needs valgrind")
+    parser = Parser(tmp_path)
+    parser.commit_work()
+    before, after = (
+        [commit[:12] for commit in parser.hashes] if job == "bisect" else ("its parent", "The patch")
+    )
+
+    ended = parser.run(job, "--old", "HEAD~1", "--new", "HEAD")
+    refused = parser.run(job, "--old", "HEAD~1", "--new", "HEAD", "--parameter", "instructions=no")
+
+    assert [1, 1] == [ended.returncode, refused.returncode], ended.stderr + refused.stderr
+    sentence = re.compile(rf"{after} executes [0-9.]+ % more instructions than {before}: ")
+    assert [True, False] == [bool(sentence.search(each.stdout)) for each in (ended, refused)]
+    assert not any(sentence.match(note) for note in parser.report(document)["notes"])
 
 
 # ---- names, worktrees and files

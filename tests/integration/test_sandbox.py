@@ -393,6 +393,34 @@ def test_time_of_a_command_counts_as_that_of_a_child(build: Build) -> None:
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime > 0.4
 
 
+def test_instructions_are_counted_in_the_sandbox(history: History, tmp_path: Path, require: Require) -> None:
+    require(shutil.which("valgrind"), "needs valgrind")
+    commits = [
+        history.commit(
+            f"{turns} turns", {"out": f"i=0; while [ $i -lt {turns} ]; do i=$((i + 1)); done; echo 1\n"}
+        )
+        for turns in (2000, 4000)
+    ]
+    profile = {
+        "name": "ours",
+        "description": "ours",
+        "artifacts": ["out"],
+        "measure": {"command": ["sh", "out"]},
+    }
+    said: list[str] = []
+    with Builds(
+        Profile.model_validate(profile),
+        Repository.at(history.folder),
+        tmp_path / "builds",
+        log=said.append,
+        sandbox=Sandbox(LIMITS, (history.folder,)),
+    ) as builds:
+        found = builds.compare_instructions(*map(builds.build, commits))
+
+    assert found is not None, said
+    assert found.relative > 0.2
+
+
 def test_exit_code_is_that_of_the_command(build: Build) -> None:
     with pytest.raises(BuildError, match="ended with 7; "):
         build("sh", "-c", "exit 7", files={})

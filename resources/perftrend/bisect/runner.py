@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections import Counter
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.bisect import (
     Adaptive,
     BisectOutcome,
@@ -44,6 +46,17 @@ ShowStep: TypeAlias = Callable[[MeasureStep | BuildMeasurement | BuildError, int
 
 REQUEST_FILE, SESSION = "asked.json", "session.jsonl"
 """Files of a build's folder in the archive: the request, and the finished session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedCulprit:
+    """The instructions that the builds around a culprit execute."""
+
+    before: str
+    """The last measured commit before the change."""
+    after: str
+    """The first one with it."""
+    instructions: InstructionDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +196,12 @@ def _records(session: Path) -> list[dict[str, Any]]:
         return journal.records
 
 
-def search(plan: BisectPlan, product: Builds, show_step: ShowStep) -> BisectOutcome:
+def search(
+    plan: BisectPlan, product: Builds, show_step: ShowStep
+) -> tuple[BisectOutcome, Sequence[ExplainedCulprit]]:
     """Build and measure until the strategy ends the search; recorded steps of the session are not repeated.
 
+    :returns: the outcome, and the culprits whose instructions were counted.
     :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     settings, spec = plan.chosen.settings, plan.chosen.spec
@@ -213,7 +229,20 @@ def search(plan: BisectPlan, product: Builds, show_step: ShowStep) -> BisectOutc
             expect=ahead.expect,
             notify=_SearchProgress(show_step, len(plan.state.measured)).show,
         )
-        return session.run()
+        outcome = session.run()
+        return outcome, list(_count_instructions(outcome, plan.state, product))
+
+
+def _count_instructions(
+    outcome: BisectOutcome, state: BisectState, product: Builds
+) -> Iterator[ExplainedCulprit]:
+    """Compare the builds with and without each culprit; not if it only makes tests fail or work."""
+    for culprit in outcome.culprits:
+        if not any(math.isfinite(effect.relative) for effect in culprit.effects.values()):
+            continue
+        before, after = state.adjacent_commits(culprit)
+        if difference := product.compare_instructions(product.build(before), product.build(after)):
+            yield ExplainedCulprit(before, after, difference)
 
 
 def _numbers_check(plan: BisectPlan, product: Builds) -> NumbersCheck:

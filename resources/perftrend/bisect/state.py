@@ -220,6 +220,20 @@ class BisectState:
         early, late = (self.samples(end) for end in (self.range.old, self.history.new))
         return frozenset(early.keys() & late.keys())
 
+    def adjacent_commits(self, culprit: Culprit) -> tuple[str, str]:
+        """Return the last measured commit before a change, and the first one with it."""
+        inside = 0
+        for each in culprit.commits:
+            inside |= 1 << self.history.index(each)
+        leading = self.history.reachable_from(culprit.commits[-1])
+        done = {each.commit: self.history.reachable_from(each.commit) for each in self.measured}
+        before = [name for name, held in done.items() if not held & inside and not held & ~leading]
+        after = [name for name, held in done.items() if held & inside == inside]
+        return (
+            max(before, key=self.history.index, default=self.range.old),
+            min(after, key=self.history.index, default=self.history.new),
+        )
+
     def times_measured(self, commit: str) -> int:
         """Return the number of measurements of a commit."""
         return sum(each.commit == commit for each in self.measured)

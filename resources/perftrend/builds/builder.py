@@ -25,14 +25,15 @@ from types import TracebackType
 from typing import Self
 
 from perftrend import sandbox
-from perftrend.builds import commands
+from perftrend.analysis.instructions import InstructionCounts, InstructionDifference, compare_instructions
+from perftrend.builds import cachegrind, commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
 from perftrend.builds.measurement import CommandFailure, Work, install, measure
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
 from perftrend.clients.git import Address, Repository
-from perftrend.errors import BuildError, PerftrendError, SettingsError
+from perftrend.errors import BuildError, PerftrendError, SettingsError, explain
 from perftrend.files import acquire_lock
 from perftrend.model import BuildMeasurement
 from perftrend.sandbox import Limits, Sandbox
@@ -40,6 +41,10 @@ from perftrend.settings import ProjectSettings
 
 _HANGS_AFTER_S, _HANGS_AFTER_RATIO = 30.0, 20.0
 """When a measurement hangs: after this time, if it is also this much longer than that of any other commit."""
+_COUNTED_STARTS = 2
+"""Starts of each build whose instructions are counted."""
+_LONGEST_COUNT_S = 120.0
+"""Instructions are not counted if a start takes longer than this with Valgrind."""
 _LOGS_PER_BUILD = 10
 _SHARE_OF_MEMORY = 0.75
 _LOOK_AGAIN_S = 0.1
@@ -336,6 +341,36 @@ class Builds:
             took_s = (measured.finished - measured.started).total_seconds()
             self._longest_measured_s = max(self._longest_measured_s, took_s)
         return measured
+
+    def compare_instructions(self, before: BuiltCommit, after: BuiltCommit) -> InstructionDifference | None:
+        """Count the instructions that two builds execute in a start of the profile's command, in turn.
+
+        :returns: None if they are not counted: if the profile says so, if Valgrind is not installed, or if
+            the command does not work with it, or only slowly. The log has the reason.
+        """
+        table, work = self.profile.measure, self._work(after.commit)
+        if table is None or table.remote or not table.instructions or not cachegrind.is_installed(work):
+            return None
+        start_s = self._longest_measured_s / table.repetitions
+        if start_s * cachegrind.SLOWDOWN > _LONGEST_COUNT_S:
+            self._log(
+                f"instructions are not counted: a start takes {start_s:.1f} s, and much longer while counted"
+            )
+            return None
+        self._log(f"counting the instructions of {before.commit[:12]} and {after.commit[:12]}")
+        sides: tuple[list[InstructionCounts], list[InstructionCounts]] = ([], [])
+        try:
+            for _ in range(_COUNTED_STARTS):
+                for built, counts in zip((before, after), sides, strict=True):
+                    work = replace(self._work(built.commit), longest_s=_LONGEST_COUNT_S)
+                    counts.append(
+                        cachegrind.count_instructions(work, built.folder, self.folder / "measuring")
+                    )
+        except (PerftrendError, OSError) as error:
+            # The difference itself is known: it must not be lost because it is not explained.
+            self._log(f"instructions are not counted: {explain(error)}")
+            return None
+        return compare_instructions(*sides)
 
     def _longest_s(self) -> float:
         """Return the time after which a measurement hangs, as it takes so much longer than others."""

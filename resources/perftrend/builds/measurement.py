@@ -230,15 +230,26 @@ def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, varia
 def _output(
     work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
 ) -> bytes:
-    assert work.profile.measure is not None  # noqa: S101 - checked before
     with private_folder(place, f"{work.commit[:12]}-") as copy:
         shutil.copytree(artifacts, copy)
         with observing:
             # In this block the number of available cores is that of the observation.
-            values = {**work.values(artifacts=copy), "variant": str(variant)}
-            layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
-            steps = work.steps("measure", copy, variables=layout)
-            return steps.output(commands.expand_command(work.profile.measure.command, values))
+            steps, command = steps_to_measure(work, copy, variant)
+            return steps.output(command)
+
+
+def steps_to_measure(
+    work: Work, copy: Path, variant: int = 0, *, variables: Mapping[str, str] = _NONE
+) -> tuple[Steps, list[str]]:
+    """Return what runs the measuring command in a copy of the artifacts, and the command.
+
+    :param variables: further variables of the environment.
+    """
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    values = {**work.values(artifacts=copy), "variant": str(variant)}
+    layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
+    steps = work.steps("measure", copy, variables={**layout, **variables})
+    return steps, commands.expand_command(work.profile.measure.command, values)
 
 
 def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:

@@ -166,6 +166,8 @@ class MeasureTable(ProfileTable):
     """How often the command is started in one measurement."""
     variants: int = Field(1, ge=1, le=100)
     """The number of layouts that successive measurements of a build cycle through."""
+    instructions: bool = True
+    """Whether the instructions of both sides of a difference are counted, if Valgrind is installed."""
 
 
 class SandboxTable(ProfileTable):

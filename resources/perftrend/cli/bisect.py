@@ -192,12 +192,12 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             reporter.begin(extent)
             try:
                 with full_one_named(settings):
-                    outcome = runner.search(plan, product, show)
+                    outcome, explained = runner.search(plan, product, show)
             except (KeyboardInterrupt, errors.PerftrendError, OSError) as error:
                 if plan.state.measured or isinstance(error, KeyboardInterrupt):
                     reporter.publish(reporter.report(partial_outcome(plan, error)))
                 raise
-            bisect_report = reporter.report(outcome)
+            bisect_report = reporter.report(outcome, explained)
             code = reporter.publish(bisect_report)
             record_result(job_request, settings, result_of(bisect_report))
             if code == errors.EXIT_PASS and outcome.kind is not OutcomeKind.UNDECIDED:

@@ -136,8 +136,9 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
         def in_progress(verdict: PatchVerdict, done: Sequence[Round]) -> None:
             _retain(plan, _report(plan, verdict, done, subject, chosen.notices, ended=False))
 
-        verdict, done = runner.compare(plan, product, in_progress)
-        perftest_report = _report(plan, verdict, done, subject, chosen.notices)
+        verdict, done, instructions = runner.compare(plan, product, in_progress)
+        explained = [instructions.describe("its parent", "The patch")] if instructions else []
+        perftest_report = _report(plan, verdict, done, subject, (*chosen.notices, *explained))
         stored = _retain(plan, perftest_report)
     console.print_text(report.console(perftest_report, width=console.terminal_width()))
     code = gerrit_post.post(

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import pydantic
 
 from perftrend import console
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, BuildError, UsageError
 from perftrend.execution import build_measurement
@@ -23,7 +24,16 @@ from perftrend.execution.build_measurement import BuildMeasurements, NumbersChec
 from perftrend.files import write_whole
 from perftrend.measure.specification import Specification
 from perftrend.model import BuildMeasurement, TraceKey
-from perftrend.perftest import Broken, BuildSide, PatchCriteria, PatchVerdict, Round, judge, measure_rounds
+from perftrend.perftest import (
+    Broken,
+    BuildSide,
+    PatchCriteria,
+    PatchFinding,
+    PatchVerdict,
+    Round,
+    judge,
+    measure_rounds,
+)
 from perftrend.settings import Settings
 
 FILE = "asked.json"
@@ -135,12 +145,14 @@ class PerftestPlan:
 
 def compare(
     plan: PerftestPlan, product: Builds, in_progress: InProgress
-) -> tuple[PatchVerdict, Sequence[Round]]:
+) -> tuple[PatchVerdict, Sequence[Round], InstructionDifference | None]:
     """Build both commits and measure them in random order until the verdict is settled.
 
     Archived rounds are reused.
 
     :param in_progress: is called with the verdict and the rounds after each round that does not settle it.
+    :returns: the verdict, the rounds, and the difference of the instructions if the builds differ and their
+        instructions were counted.
     :raises TestbedError: if the testbed cannot be acquired, or Robot Framework could not run.
     """
     try:
@@ -157,12 +169,23 @@ def compare(
             folder=plan.folder,
             owner=plan.job,
         ) as testbed:
-            return _measure_rounds(plan, built, testbed, in_progress)
+            verdict, rounds = _measure_rounds(plan, built, testbed, in_progress)
+            return verdict, rounds, _count_instructions(verdict, built, product)
     except _BrokenError as error:
         log = Path(error.log)
         if log.is_file():
             shutil.copyfile(log, plan.folder / f"{error.broken.side}.{log.name}")
-        return PatchVerdict(broken=error.broken), ()
+        return PatchVerdict(broken=error.broken), (), None
+
+
+def _count_instructions(
+    verdict: PatchVerdict, built: Mapping[BuildSide, BuiltCommit], product: Builds
+) -> InstructionDifference | None:
+    """Compare the instructions of both builds if a test is faster or slower."""
+    differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
+    if not any(test.comparison and test.finding in differ for test in verdict.tests):
+        return None
+    return product.compare_instructions(built[BuildSide.PARENT], built[BuildSide.CURRENT])
 
 
 def _numbers_check(built: Mapping[BuildSide, BuiltCommit]) -> NumbersCheck:

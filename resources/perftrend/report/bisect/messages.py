@@ -178,7 +178,7 @@ def console(report: BisectReport, *, width: int | None = None) -> str:
     lines += [*excerpt(report.last_lines), *fit_table(measurements(report, report.tests), width), ""]
     lines += [texts.search_scope(report), *texts.notes(report), ""]
     for culprit in report.outcome.culprits:
-        lines += _proof(report, *report.adjacent_commits(culprit))
+        lines += _proof(report, *report.state.adjacent_commits(culprit))
     if not report.outcome.culprits and report.state.measured:
         lines += _proof(report, report.state.range.old, report.state.history.new)
     return "\n".join(lines).rstrip("\n") + "\n"

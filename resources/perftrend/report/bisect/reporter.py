@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from perftrend import COMMAND, console
 from perftrend.bisect import Adaptive, BisectOutcome, BisectState, CommitRange, OutcomeKind, runner
-from perftrend.bisect.runner import BisectPlan
+from perftrend.bisect.runner import BisectPlan, ExplainedCulprit
 from perftrend.builds import Builds
 from perftrend.clients.git import Repository, without_password
 from perftrend.errors import PerftrendError, explain
@@ -19,7 +19,7 @@ from perftrend.report import gerrit_post
 from perftrend.report.bisect import messages, page, texts
 from perftrend.report.bisect.texts import BisectReport, BisectSubject, NamedCommit
 from perftrend.settings import Settings
-from perftrend.text import format_count
+from perftrend.text import HASH, format_count
 
 _REPORT = "report"
 _DIFF_LINES, _LOG_LINES = 60, 20
@@ -104,8 +104,11 @@ class Reporter:
         text = f"Looking for the commit that changed the performance: {extent}. {gerrit_post.build()}"
         gerrit_post.post(plan.chosen.settings, self.reviewed, job=plan.job, text=text.rstrip())
 
-    def report(self, outcome: BisectOutcome) -> BisectReport:
-        """Return the report of an outcome."""
+    def report(self, outcome: BisectOutcome, explained: Sequence[ExplainedCulprit] = ()) -> BisectReport:
+        """Return the report of an outcome.
+
+        :param explained: the culprits whose instructions were counted.
+        """
         plan, reviewed = self.plan, self.reviewed
         state, settings = plan.state, plan.chosen.settings
         subject = BisectSubject(
@@ -127,7 +130,10 @@ class Reporter:
             confidence=settings.bisect.confidence,
             link=gerrit_post.link(),
             archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
-            notices=plan.chosen.notices,
+            notices=(
+                *plan.chosen.notices,
+                *(each.instructions.describe(each.before[:HASH], each.after[:HASH]) for each in explained),
+            ),
             command=self.command,
             settings=settings,
             diffs={

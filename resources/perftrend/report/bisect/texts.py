@@ -112,27 +112,15 @@ class BisectReport:
     def _is_affected(self, culprit: Culprit, test: str, effect: Effect) -> bool:
         if not math.isnan(effect.probability):
             return effect.probability >= _LIKELY
-        return self.compare(test, *self.adjacent_commits(culprit)).classification is not Classification.NORMAL
+        return (
+            self.compare(test, *self.state.adjacent_commits(culprit)).classification
+            is not Classification.NORMAL
+        )
 
     def compare(self, test: str, before: str, after: str) -> CsitComparison:
         """Compare a test in two commits with the CSIT method."""
         one, other = (self.state.samples(commit).get(test, ()) for commit in (before, after))
         return compare_by_mdl(one, other, formula=self.formula, better=self.better(test))
-
-    def adjacent_commits(self, culprit: Culprit) -> tuple[str, str]:
-        """Return the last measured commit before a change, and the first one with it."""
-        history = self.state.history
-        inside = 0
-        for each in culprit.commits:
-            inside |= 1 << history.index(each)
-        leading = history.reachable_from(culprit.commits[-1])
-        done = {each.commit: history.reachable_from(each.commit) for each in self.state.measured}
-        before = [name for name, held in done.items() if not held & inside and not held & ~leading]
-        after = [name for name, held in done.items() if held & inside == inside]
-        return (
-            max(before, key=history.index, default=self.state.range.old),
-            min(after, key=history.index, default=history.new),
-        )
 
     def direction(self, test: str, effect: Effect) -> Direction | None:
         """Return whether an effect is a regression or a progression; None if it is neither."""

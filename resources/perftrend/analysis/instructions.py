@@ -1,0 +1,121 @@
+"""How many instructions two builds execute, function by function.
+
+Unlike time, the number of instructions of a program hardly depends on what else the machine does. It shows
+which functions do more work after a change, and whether more work is the cause at all: a build that is slower
+with the same number of instructions waits longer for memory, for the kernel or for other processes.
+
+A program may also execute another number of instructions in each start, such as one that repeats its work
+until a time has passed. So each build is counted more than once. Only a difference that is several times as
+large as those between the starts of the same build is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from perftrend.text import percent, share
+
+InstructionCounts: TypeAlias = Mapping[str, int]
+"""The instructions that one start of a program executes, by function."""
+
+MOST_FUNCTIONS = 3
+"""Maximum number of functions in a sentence."""
+_CERTAIN = 3.0
+"""A difference counts if it is this much larger than the largest one between starts of the same build."""
+_SMALLEST = 0.001
+"""Smaller relative differences are not distinguished from none: the loader and the environment make some."""
+_UNSTEADY = 0.02
+"""If starts of the same build differ by more than this ratio, the numbers explain nothing."""
+_SMALL_PART = 0.1
+"""A smaller fraction of the largest difference of a function is not worth a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDifference:
+    """The difference of one function."""
+
+    function: str
+    share: float
+    """The difference of its instructions, relative to all instructions before."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionDifference:
+    """The difference of two builds."""
+
+    relative: float
+    """The difference of all instructions together, relative to those before."""
+    spread: float
+    """The largest relative difference between starts of the same build."""
+    functions: tuple[FunctionDifference, ...] = ()
+    """Those with a certain difference, the largest first."""
+
+    @property
+    def margin(self) -> float:
+        """The largest relative difference that may be none."""
+        return max(_CERTAIN * self.spread, _SMALLEST)
+
+    def describe(self, before: str, after: str) -> str:
+        """Return the difference in one sentence.
+
+        :param before: the name of the earlier build.
+        :param after: that of the later one, as the beginning of a sentence.
+        """
+        if self.spread > _UNSTEADY:
+            return (
+                f"{after} and {before} cannot be compared by their instructions: starts of the same build "
+                f"differ by up to {share(self.spread)}."
+            )
+        parts = ", ".join(
+            f"{each.function} {percent(each.share)}" for each in self.functions[:MOST_FUNCTIONS]
+        )
+        if abs(self.relative) > self.margin:
+            size = f"{share(self.relative)} {'more' if self.relative > 0 else 'fewer'} instructions"
+            return f"{after} executes {size} than {before}{f': {parts}' if parts else ''}."
+        same = f"{after} and {before} execute the same number of instructions within {share(self.margin)}"
+        if parts:
+            return f"{same}, but not in the same functions: {parts}."
+        return f"{same}, so the program itself does the same work: look at memory, the kernel and waiting."
+
+
+def compare_instructions(
+    before: Sequence[InstructionCounts], after: Sequence[InstructionCounts]
+) -> InstructionDifference:
+    """Compare the instructions of two builds.
+
+    :param before: those of each start of the earlier build; at least two starts, each with instructions.
+    :param after: those of the later build.
+    :raises ValueError: if there are fewer.
+    """
+    if min(len(before), len(after)) < 2:  # noqa: PLR2004 - one start has no spread
+        raise ValueError("at least two starts of each build are needed")
+    totals = [[sum(each.values()) for each in side] for side in (before, after)]
+    if not min(map(min, totals)):
+        raise ValueError("a start without instructions")
+    whole = _average(totals[0])
+    spread = max((max(side) - min(side)) / min(side) for side in totals)
+    certain = sorted(_certain_functions(before, after, whole), key=lambda each: -abs(each.share))
+    least = _SMALL_PART * abs(certain[0].share) if certain else 0.0
+    return InstructionDifference(
+        relative=_average(totals[1]) / whole - 1,
+        spread=spread,
+        functions=tuple(each for each in certain if abs(each.share) >= least),
+    )
+
+
+def _certain_functions(
+    before: Sequence[InstructionCounts], after: Sequence[InstructionCounts], whole: float
+) -> Iterator[FunctionDifference]:
+    names = dict.fromkeys(name for each in (*before, *after) for name in each)
+    for name in names:
+        sides = [[each.get(name, 0) for each in side] for side in (before, after)]
+        difference = (_average(sides[1]) - _average(sides[0])) / whole
+        spread = max(max(side) - min(side) for side in sides) / whole
+        if abs(difference) > max(_CERTAIN * spread, _SMALLEST):
+            yield FunctionDifference(name, difference)
+
+
+def _average(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

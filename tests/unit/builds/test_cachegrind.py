@@ -1,0 +1,196 @@
+"""Counting instructions, by the real Valgrind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perftrend.builds import Builds, cachegrind
+from perftrend.builds.cachegrind import parse
+from tests.products.histories import History
+from tests.unit.builds.conftest import Open
+
+Require = Callable[[object, str], None]
+
+WRITTEN = """desc: I1 cache:         32768 B, 64 B, 8-way associative
+cmd: ./bench
+events: Ir
+fl=/home/ada/bench.c
+fn=main
+12 100
+13 23
+fl=/usr/include/string.h
+fn=void copy(std::vector<int, std::allocator<int> >&)
+7 1000
+fl=/home/ada/bench.c
+fn=main
+20 7
+fl=???
+fn=???
+0 5
+summary: 1135
+"""
+AWK = "awk 'BEGIN { while (i < %d) s += i++; print 1 }'"
+"""A program whose instructions depend on the number."""
+
+
+@pytest.fixture
+def counting(history: History, opened: Open, require: Require) -> Callable[..., tuple[Builds, str, str]]:
+    """Give what opens the builds of two commits, of which the second does more work."""
+    require(shutil.which("valgrind"), "needs valgrind")
+
+    def open_builds(
+        first: str = AWK % 20_000, second: str = AWK % 30_000, **more: object
+    ) -> tuple[Builds, str, str]:
+        commits = [
+            history.commit(subject, {"out": f"#!/bin/sh\n{script}\n"})
+            for subject, script in (("First", first), ("Second", second))
+        ]
+        measure = {"command": ["sh", "./out"], "unit": "ms", **more}
+        return opened(build=[], measure=measure), *commits
+
+    return open_builds
+
+
+def test_lines_of_a_function_are_added_up_in_all_files() -> None:
+    assert {
+        "main": 130,
+        "void copy(std::vector<int, std::allocator<int> >&)": 1000,
+        "functions without symbols": 5,
+    } == parse(WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\0", "12 34", "fn=\n12 34", "fn=f", "fn=f\n12", "fn=f\nx 5", "fn=f\n1 -5", "fn=f\n1 5.0",
+        f"fn=f\n1 {'9' * 19}", "summary: 5", "fn=f\n1 5 6",
+    ],
+)  # fmt: skip
+def test_what_is_no_count_is_ignored(text: str) -> None:
+    assert 0 == parse(text).total()
+
+
+def test_long_and_unprintable_names_are_made_printable() -> None:
+    assert {f"{'x' * 60}…": 1, "a[31mb": 2} == parse(f"fn={'x' * 1000}\n1 1\nfn=a\x1b[31mb\n1 2\n")
+
+
+def test_more_work_is_more_instructions(counting: Callable[..., tuple[Builds, str, str]]) -> None:
+    builds, first, second = counting()
+
+    found = builds.compare_instructions(builds.build(first), builds.build(second))
+
+    assert found is not None
+    assert 0.1 < found.relative < 0.5
+    assert found.spread < 0.001
+    assert [] == list((builds.folder / "measuring").iterdir())
+
+
+def test_same_work_is_the_same_number(counting: Callable[..., tuple[Builds, str, str]]) -> None:
+    builds, first, second = counting(second=f"# another comment\n{AWK % 20_000}")
+
+    found = builds.compare_instructions(builds.build(first), builds.build(second))
+
+    assert found is not None
+    assert abs(found.relative) < found.margin == 0.001
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ("exit 3", "instructions are not counted: ours at .*: measure failed: valgrind .* ended with 3; see"),
+        (
+            "echo no number",
+            "instructions are not counted: with valgrind, line 1: 'no number' is not a number",
+        ),
+    ],
+    ids=["fails", "prints no number"],
+)
+def test_command_that_does_not_work_with_valgrind_is_not_counted(
+    counting: Callable[..., tuple[Builds, str, str]], said: list[str], second: str, reason: str
+) -> None:
+    builds, first, bad = counting(second=second)
+
+    assert builds.compare_instructions(builds.build(first), builds.build(bad)) is None
+
+    (line,) = [each for each in said if "not counted" in each]
+    assert "\n" not in line
+    assert re.match(reason, line)
+
+
+def test_slow_command_is_not_counted(
+    counting: Callable[..., tuple[Builds, str, str]], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds, first, second = counting()
+    builds.measure(builds.build(first))
+    monkeypatch.setattr("perftrend.builds.builder._LONGEST_COUNT_S", 0.0)
+
+    assert builds.compare_instructions(builds.build(first), builds.build(second)) is None
+
+    assert any("not counted: a start takes" in line for line in said)
+
+
+@pytest.mark.parametrize("how", [{"instructions": False}, {"remote": True}], ids=["refused", "remote"])
+def test_profile_decides_whether_to_count(
+    counting: Callable[..., tuple[Builds, str, str]], said: list[str], how: dict[str, object]
+) -> None:
+    builds, first, second = counting(**how)
+
+    assert builds.compare_instructions(builds.build(first), builds.build(second)) is None
+
+    assert not any("instructions" in line for line in said)
+
+
+def test_nothing_is_counted_without_valgrind(
+    history: History, opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commit = history.commit("First", {"out": "echo 1\n"})
+    builds = opened(build=[], measure={"command": ["/bin/sh", "out"]})
+    built = builds.build(commit)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert builds.compare_instructions(built, built) is None
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "ln -s /etc/passwd .perftrend-cachegrind.1",
+        "mkfifo .perftrend-cachegrind.1",
+        "mkdir .perftrend-cachegrind.1",
+        "printf 'fn=f\\n1 %s\\n' 999999999999999999999 > .perftrend-cachegrind.1",
+    ],
+    ids=["link", "pipe", "folder", "overflow"],
+)
+def test_files_that_the_program_makes_are_not_trusted(
+    counting: Callable[..., tuple[Builds, str, str]], trick: str
+) -> None:
+    builds, first, second = counting(second=f"{trick}\n{AWK % 20_000}")
+
+    found = builds.compare_instructions(builds.build(first), builds.build(second))
+
+    assert found is not None
+    assert not any("root" in each.function for each in found.functions)
+    assert found.relative < 2.0
+
+
+def test_large_files_end_the_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cachegrind, "_MOST_BYTES", 100)
+    (tmp_path / ".perftrend-cachegrind.1").write_bytes(b"x" * 60)
+    (tmp_path / ".perftrend-cachegrind.2").write_bytes(b"x" * 60)
+
+    with pytest.raises(cachegrind.BuildError, match="more than 100 bytes"):
+        cachegrind._add_up(tmp_path)
+
+
+def test_hash_seed_is_the_same_in_each_start(counting: Callable[..., tuple[Builds, str, str]]) -> None:
+    script = 'test "$PYTHONHASHSEED" = 0 || exit 1; echo 1'
+    builds, first, second = counting(first=script, second=script)
+
+    assert "PYTHONHASHSEED" not in os.environ
+    assert builds.compare_instructions(builds.build(first), builds.build(second)) is not None
