@@ -14,6 +14,7 @@ import copy
 import hashlib
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +30,7 @@ from perftrend.analysis.instructions import InstructionCounts, InstructionDiffer
 from perftrend.builds import cachegrind, commands
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
-from perftrend.builds.measurement import CommandFailure, Work, install, measure
+from perftrend.builds.measurement import CommandFailure, Work, count_instructions, install, measure
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
 from perftrend.clients.git import Address, Repository
@@ -348,29 +349,34 @@ class Builds:
         :returns: None if they are not counted: if the profile says so, if Valgrind is not installed, or if
             the command does not work with it, or only slowly. The log has the reason.
         """
-        table, work = self.profile.measure, self._work(after.commit)
-        if table is None or table.remote or not table.instructions or not cachegrind.is_installed(work):
+        table = self.profile.measure
+        if table is None or table.remote or table.instructions == "no" or not self._finds(cachegrind.PROGRAM):
             return None
+        slowdown = 1.0 if table.instructions == "measure" else cachegrind.SLOWDOWN
         start_s = self._longest_measured_s / table.repetitions
-        if start_s * cachegrind.SLOWDOWN > _LONGEST_COUNT_S:
+        if start_s * slowdown > _LONGEST_COUNT_S:
             self._log(
                 f"instructions are not counted: a start takes {start_s:.1f} s, and much longer while counted"
             )
             return None
         self._log(f"counting the instructions of {before.commit[:12]} and {after.commit[:12]}")
         sides: tuple[list[InstructionCounts], list[InstructionCounts]] = ([], [])
+        place = self.folder / "measuring"
         try:
             for _ in range(_COUNTED_STARTS):
                 for built, counts in zip((before, after), sides, strict=True):
                     work = replace(self._work(built.commit), longest_s=_LONGEST_COUNT_S)
-                    counts.append(
-                        cachegrind.count_instructions(work, built.folder, self.folder / "measuring")
-                    )
+                    counts.append(count_instructions(work, built.folder, place, self._observer))
         except (PerftrendError, OSError) as error:
             # The difference itself is known: it must not be lost because it is not explained.
             self._log(f"instructions are not counted: {explain(error)}")
             return None
         return compare_instructions(*sides)
+
+    def _finds(self, program: str) -> bool:
+        """Return whether the commands of the profile find a program."""
+        path = commands.environment(self.profile.environment, self.profile.inherit).get("PATH")
+        return shutil.which(program, path=path) is not None
 
     def _longest_s(self) -> float:
         """Return the time after which a measurement hangs, as it takes so much longer than others."""

@@ -1,8 +1,6 @@
-"""Counting of the instructions of a measuring command by Cachegrind, a tool of Valgrind.
+"""Instructions of a command and of all processes that it starts, counted by Cachegrind, a tool of Valgrind.
 
-The command runs as in a measurement, but 20 to 60 times as slowly, and all processes that it starts are
-counted. What Cachegrind writes is in a folder that the program can write to as well. So nothing in it is
-trusted.
+What Cachegrind writes is in a folder that the program can write to as well. So nothing in it is trusted.
 
 Source: the Cachegrind manual, section "Cachegrind output file format".
 """
@@ -11,25 +9,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from perftrend.analysis.instructions import InstructionCounts
-from perftrend.builds import commands
-from perftrend.builds.measurement import Work, read_numbers, steps_to_measure
 from perftrend.errors import BuildError
-from perftrend.files import private_folder
 
 PROGRAM = "valgrind"
 SLOWDOWN = 40.0
-"""How many times as long a start usually takes."""
+"""How many times as long a start usually takes; 20 to 60 times."""
+VARIABLES: Mapping[str, str] = MappingProxyType({"PYTHONHASHSEED": "0"})
+"""For the environment: otherwise, each start of a Python program has its dictionaries in another order."""
 _COMMAND = (PROGRAM, "--quiet", "--tool=cachegrind", "--cache-sim=no", "--trace-children=yes")
 _FILE = ".perftrend-cachegrind."
-_VARIABLES: Mapping[str, str] = {"PYTHONHASHSEED": "0"}
-"""Otherwise, each start of a Python program has its dictionaries in another order."""
 _MOST_FILES = 10_000
 _MOST_BYTES = 100_000_000
 """Of one start, all files together."""
@@ -41,32 +35,26 @@ _NAMELESS = "???"
 """What Cachegrind calls all functions of a file without symbols."""
 
 
-def is_installed(work: Work) -> bool:
-    """Return whether the commands of a profile find Valgrind."""
-    path = commands.environment(work.profile.environment, work.profile.inherit).get("PATH")
-    return shutil.which(PROGRAM, path=path) is not None
+def wrap(command: Sequence[str], folder: Path) -> list[str]:
+    """Return the command that runs a command and writes its instructions into a folder."""
+    return [*_COMMAND, f"--cachegrind-out-file={folder / _FILE}%p", *command]
 
 
-def count_instructions(work: Work, artifacts: Path, place: Path) -> InstructionCounts:
-    """Start the measuring command of a profile once, and return the instructions that it executes.
+def read_counts(folder: Path) -> Counter[str]:
+    """Return the instructions by function that a command has written into a folder, all processes together.
 
-    :param place: the folder in which the artifacts are copied.
-    :raises BuildError: if the command fails or takes too long with Valgrind, or was not counted.
-    :raises TestbedError: if this machine cannot run it.
+    :raises BuildError: if there are none, or if the files are too large or too many.
     """
-    assert work.profile.measure is not None  # noqa: S101 - checked by the caller
-    with private_folder(place, f"{work.commit[:12]}-") as copy:
-        shutil.copytree(artifacts, copy)
-        steps, command = steps_to_measure(work, copy, variables=_VARIABLES)
-        printed = steps.output([*_COMMAND, f"--cachegrind-out-file={copy / _FILE}%p", *command])
-        try:
-            read_numbers(printed, work.profile.measure)
-        except ValueError as error:
-            raise BuildError(f"with {PROGRAM}, {error}", step="measure", log=str(steps.log)) from None
-        counted = _add_up(copy)
-    if not counted.total():
-        raise BuildError(f"{PROGRAM} counted no instructions", step="measure", log=str(steps.log))
-    return counted
+    found: Counter[str] = Counter()
+    left = _MOST_BYTES
+    for content in _read_files(folder):
+        left -= len(content)
+        if left < 0:
+            raise BuildError(f"{PROGRAM} wrote more than {_MOST_BYTES} bytes", step="measure")
+        found.update(parse(content.decode(errors="replace")))
+    if not found.total():
+        raise BuildError(f"{PROGRAM} counted no instructions", step="measure")
+    return found
 
 
 def parse(text: str) -> Counter[str]:
@@ -86,17 +74,6 @@ def _shorten(name: str) -> str:
         return "functions without symbols"
     printable = "".join(sign for sign in name if sign.isprintable())
     return printable if len(printable) <= _LONGEST_NAME else f"{printable[:_LONGEST_NAME]}…"
-
-
-def _add_up(folder: Path) -> Counter[str]:
-    found: Counter[str] = Counter()
-    left = _MOST_BYTES
-    for content in _read_files(folder):
-        left -= len(content)
-        if left < 0:
-            raise BuildError(f"{PROGRAM} wrote more than {_MOST_BYTES} bytes", step="measure")
-        found.update(parse(content.decode(errors="replace")))
-    return found
 
 
 def _read_files(folder: Path) -> Iterator[bytes]:

@@ -13,14 +13,15 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from perftrend.builds import commands
+from perftrend.analysis.instructions import InstructionCounts
+from perftrend.builds import cachegrind, commands
 from perftrend.builds.commands import MOST_BYTES, Steps, Stop
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import SSH_OPTIONS, MeasureTable, Profile
@@ -174,8 +175,8 @@ def measure(
     :param place: the folder in which the artifacts are copied for each start of the command: the files that
         it writes must not change the next start, or the cache.
     :param number: the number of the measurement of this build, from 1; it selects the variant.
-    :returns: the values; or a failed test and the reason, if the command fails, times out or prints something
-        else than numbers.
+    :returns: the numbers that it prints, or its instructions if the profile measures these; or a failed test
+        and the reason, if the command fails, times out or prints something else than numbers.
     :raises SettingsError: if the profile has no such command.
     :raises TestbedError: if this machine cannot run it.
     """
@@ -190,8 +191,8 @@ def measure(
     try:
         repetitions = []
         for _ in range(measure_table.repetitions):
-            printed, disturbance = _observe(work, artifacts, place, observer, variant)
-            repetitions.append(read_numbers(printed, measure_table))
+            values, disturbance = _start(work, artifacts, place, observer, variant)
+            repetitions.append(values)
             disturbed = disturbed or disturbance
         found = combine_repetitions(repetitions)
     except BuildError as error:
@@ -215,41 +216,82 @@ def _printed_lines(log: Path, start: int) -> tuple[str, ...]:
     return tuple(line for line in commands.last_lines(log, start) if not line.startswith(("$ ", _NOTE)))
 
 
+def count_instructions(work: Work, artifacts: Path, place: Path, observer: Observer) -> InstructionCounts:
+    """Start the profile's command once, and return the instructions that it executes, by function.
+
+    :param place: as for :func:`measure`.
+    :raises BuildError: if the command fails or takes too long while it is counted, or prints no numbers.
+    :raises TestbedError: if this machine cannot run it.
+    """
+    table = _table(work)
+    with _prepared(work, artifacts, place) as copy:
+        printed = _run(work, copy, observer.observe(), is_counted=True)
+        if table.instructions != "measure":
+            try:
+                read_numbers(printed, table)
+            except ValueError as error:
+                reason = f"with {cachegrind.PROGRAM}, {error}"
+                raise BuildError(reason, step="measure", log=str(work.log("measure"))) from None
+        return cachegrind.read_counts(copy)
+
+
+def _start(
+    work: Work, artifacts: Path, place: Path, observer: Observer, variant: int
+) -> tuple[Mapping[str, MetricSamples], str]:
+    """Start the command; return the samples of each test, and what disturbed the last attempt."""
+    table = _table(work)
+    if table.instructions == "measure":
+        total = sum(count_instructions(work, artifacts, place, observer).values())
+        better = table.better or Better.LOWER
+        return {table.test: MetricSamples((float(total),), table.unit or "instructions", better)}, ""
+    printed, disturbed = _observe(work, artifacts, place, observer, variant)
+    return read_numbers(printed, table), disturbed
+
+
 def _observe(work: Work, artifacts: Path, place: Path, observer: Observer, variant: int) -> tuple[bytes, str]:
     """Return the output of the command, and what disturbed the last attempt."""
-    assert work.profile.measure is not None  # noqa: S101 - checked before
-    if work.profile.measure.remote:
-        return _output(work, artifacts, place, nullcontext(), variant), ""
+    if _table(work).remote:
+        with _prepared(work, artifacts, place) as copy:
+            return _run(work, copy, nullcontext(), variant), ""
     for _ in observer.attempts():
-        printed = _output(work, artifacts, place, observer.observe(), variant)
+        with _prepared(work, artifacts, place) as copy:
+            printed = _run(work, copy, observer.observe(), variant)
         with work.log("measure").open("a") as log:
             log.write(f"{_NOTE}{observer.seen}\n")
     return printed, observer.seen.disturbed
 
 
-def _output(
-    work: Work, artifacts: Path, place: Path, observing: AbstractContextManager[None], variant: int
-) -> bytes:
+def _table(work: Work) -> MeasureTable:
+    assert work.profile.measure is not None  # noqa: S101 - checked before
+    return work.profile.measure
+
+
+@contextmanager
+def _prepared(work: Work, artifacts: Path, place: Path) -> Iterator[Path]:
+    """Provide a copy of the artifacts for a start."""
     with private_folder(place, f"{work.commit[:12]}-") as copy:
         shutil.copytree(artifacts, copy)
-        with observing:
-            # In this block the number of available cores is that of the observation.
-            steps, command = steps_to_measure(work, copy, variant)
-            return steps.output(command)
+        yield copy
 
 
-def steps_to_measure(
-    work: Work, copy: Path, variant: int = 0, *, variables: Mapping[str, str] = _NONE
-) -> tuple[Steps, list[str]]:
-    """Return what runs the measuring command in a copy of the artifacts, and the command.
-
-    :param variables: further variables of the environment.
-    """
-    assert work.profile.measure is not None  # noqa: S101 - checked before
-    values = {**work.values(artifacts=copy), "variant": str(variant)}
-    layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
-    steps = work.steps("measure", copy, variables={**layout, **variables})
-    return steps, commands.expand_command(work.profile.measure.command, values)
+def _run(
+    work: Work,
+    copy: Path,
+    observing: AbstractContextManager[None],
+    variant: int = 0,
+    *,
+    is_counted: bool = False,
+) -> bytes:
+    """Run the command in a copy of the artifacts, and return its output."""
+    with observing:
+        # In this block the number of available cores is that of the observation.
+        values = {**work.values(artifacts=copy), "variant": str(variant)}
+        layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
+        command = commands.expand_command(_table(work).command, values)
+        if not is_counted:
+            return work.steps("measure", copy, variables=layout).output(command)
+        steps = work.steps("measure", copy, variables={**layout, **cachegrind.VARIABLES})
+        return steps.output(cachegrind.wrap(command, copy))
 
 
 def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:

@@ -166,8 +166,9 @@ class MeasureTable(ProfileTable):
     """How often the command is started in one measurement."""
     variants: int = Field(1, ge=1, le=100)
     """The number of layouts that successive measurements of a build cycle through."""
-    instructions: bool = True
-    """Whether the instructions of both sides of a difference are counted, if Valgrind is installed."""
+    instructions: Literal["explain", "measure", "no"] = "explain"
+    """Whether Valgrind counts the instructions of the command: to explain a difference, if it is installed;
+    as what is measured, instead of the numbers that the command prints; or never."""
 
 
 class SandboxTable(ProfileTable):

@@ -12,6 +12,8 @@ import pytest
 
 from perftrend.builds import Builds, cachegrind
 from perftrend.builds.cachegrind import parse
+from perftrend.errors import BuildError, TestbedError
+from perftrend.model import Better
 from tests.products.histories import History
 from tests.unit.builds.conftest import Open
 
@@ -135,7 +137,7 @@ def test_slow_command_is_not_counted(
     assert any("not counted: a start takes" in line for line in said)
 
 
-@pytest.mark.parametrize("how", [{"instructions": False}, {"remote": True}], ids=["refused", "remote"])
+@pytest.mark.parametrize("how", [{"instructions": "no"}, {"remote": True}], ids=["refused", "remote"])
 def test_profile_decides_whether_to_count(
     counting: Callable[..., tuple[Builds, str, str]], said: list[str], how: dict[str, object]
 ) -> None:
@@ -155,6 +157,45 @@ def test_nothing_is_counted_without_valgrind(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert builds.compare_instructions(built, built) is None
+
+
+def test_instructions_are_measured_instead_of_what_is_printed(
+    counting: Callable[..., tuple[Builds, str, str]],
+) -> None:
+    words = f"echo words and 12 numbers; {AWK % 20_000}"
+    builds, first, second = counting(
+        first=words, second=f"{words}; {AWK % 10}", instructions="measure", repetitions=2, unit=""
+    )
+
+    values = [builds.measure(builds.build(commit)).values["command"] for commit in (first, second)]
+
+    assert [("instructions", Better.LOWER)] * 2 == [(each.unit, each.better) for each in values]
+    assert [2, 2] == [len(each.samples) for each in values]
+    assert all(max(each.samples) < 1.001 * min(each.samples) for each in values)
+    assert values[1].samples[0] > 1.05 * values[0].samples[0]
+
+
+def test_command_that_fails_while_it_is_counted_is_a_failed_test(
+    counting: Callable[..., tuple[Builds, str, str]],
+) -> None:
+    builds, first, _ = counting(first="exit 3", instructions="measure")
+
+    measured = builds.measure(builds.build(first))
+
+    assert {} == measured.values
+    assert "ended with 3" in measured.failed["command"]
+
+
+def test_measuring_instructions_needs_valgrind(
+    history: History, opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commit = history.commit("First", {"out": "echo 1\n"})
+    builds = opened(build=[], measure={"command": ["/bin/sh", "out"], "instructions": "measure"})
+    built = builds.build(commit)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(TestbedError, match="the program valgrind is missing on this machine; install it"):
+        builds.measure(built)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +225,8 @@ def test_large_files_end_the_counting(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / ".perftrend-cachegrind.1").write_bytes(b"x" * 60)
     (tmp_path / ".perftrend-cachegrind.2").write_bytes(b"x" * 60)
 
-    with pytest.raises(cachegrind.BuildError, match="more than 100 bytes"):
-        cachegrind._add_up(tmp_path)
+    with pytest.raises(BuildError, match="more than 100 bytes"):
+        cachegrind.read_counts(tmp_path)
 
 
 def test_hash_seed_is_the_same_in_each_start(counting: Callable[..., tuple[Builds, str, str]]) -> None:
