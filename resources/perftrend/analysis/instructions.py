@@ -11,14 +11,17 @@ large as those between the starts of the same build is reported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from perftrend.text import percent, share
 
-InstructionCounts: TypeAlias = Mapping[str, int]
-"""The instructions that one start of a program executes, by function."""
+CallPath: TypeAlias = tuple[str, ...]
+"""A function, the last one, and those that called it, the outermost first, as far as they are known."""
+InstructionCounts: TypeAlias = Mapping[CallPath, int]
+"""The instructions that functions execute in one start of a program, without those of functions they call."""
 
 MOST_FUNCTIONS = 3
 """Maximum number of functions in a sentence."""
@@ -51,6 +54,8 @@ class InstructionDifference:
     """The largest relative difference between starts of the same build."""
     functions: tuple[FunctionDifference, ...] = ()
     """Those with a certain difference, the largest first."""
+    stacks: tuple[InstructionCounts, InstructionCounts] = field(default=({}, {}), hash=False, repr=False)
+    """The instructions before and after with all callers; empty if these are not known."""
 
     @property
     def margin(self) -> float:
@@ -91,12 +96,13 @@ def compare_instructions(
     """
     if min(len(before), len(after)) < 2:  # noqa: PLR2004 - one start has no spread
         raise ValueError("at least two starts of each build are needed")
-    totals = [[sum(each.values()) for each in side] for side in (before, after)]
+    sides = [[_by_function(each) for each in side] for side in (before, after)]
+    totals = [[each.total() for each in side] for side in sides]
     if not min(map(min, totals)):
         raise ValueError("a start without instructions")
     whole = _average(totals[0])
     spread = max((max(side) - min(side)) / min(side) for side in totals)
-    certain = sorted(_certain_functions(before, after, whole), key=lambda each: -abs(each.share))
+    certain = sorted(_certain_functions(*sides, whole), key=lambda each: -abs(each.share))
     least = _SMALL_PART * abs(certain[0].share) if certain else 0.0
     return InstructionDifference(
         relative=_average(totals[1]) / whole - 1,
@@ -105,12 +111,19 @@ def compare_instructions(
     )
 
 
+def _by_function(counts: InstructionCounts) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path, count in counts.items():
+        found[path[-1]] += count
+    return found
+
+
 def _certain_functions(
-    before: Sequence[InstructionCounts], after: Sequence[InstructionCounts], whole: float
+    before: Sequence[Counter[str]], after: Sequence[Counter[str]], whole: float
 ) -> Iterator[FunctionDifference]:
     names = dict.fromkeys(name for each in (*before, *after) for name in each)
     for name in names:
-        sides = [[each.get(name, 0) for each in side] for side in (before, after)]
+        sides = [[each[name] for each in side] for side in (before, after)]
         difference = (_average(sides[1]) - _average(sides[0])) / whole
         spread = max(max(side) - min(side) for side in sides) / whole
         if abs(difference) > max(_CERTAIN * spread, _SMALLEST):

@@ -27,7 +27,7 @@ from typing import Self
 
 from perftrend import sandbox
 from perftrend.analysis.instructions import InstructionCounts, InstructionDifference, compare_instructions
-from perftrend.builds import cachegrind, commands
+from perftrend.builds import commands, valgrind
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
 from perftrend.builds.measurement import CommandFailure, Work, count_instructions, install, measure
@@ -350,9 +350,9 @@ class Builds:
             the command does not work with it, or only slowly. The log has the reason.
         """
         table = self.profile.measure
-        if table is None or table.remote or table.instructions == "no" or not self._finds(cachegrind.PROGRAM):
+        if table is None or table.remote or table.instructions == "no" or not self._finds(valgrind.PROGRAM):
             return None
-        slowdown = 1.0 if table.instructions == "measure" else cachegrind.SLOWDOWN
+        slowdown = 1.0 if table.instructions == "measure" else valgrind.SLOWDOWN
         start_s = self._longest_measured_s / table.repetitions
         if start_s * slowdown > _LONGEST_COUNT_S:
             self._log(
@@ -360,18 +360,25 @@ class Builds:
             )
             return None
         self._log(f"counting the instructions of {before.commit[:12]} and {after.commit[:12]}")
-        sides: tuple[list[InstructionCounts], list[InstructionCounts]] = ([], [])
-        place = self.folder / "measuring"
+        sides = (before, after)
         try:
-            for _ in range(_COUNTED_STARTS):
-                for built, counts in zip((before, after), sides, strict=True):
-                    work = replace(self._work(built.commit), longest_s=_LONGEST_COUNT_S)
-                    counts.append(count_instructions(work, built.folder, place, self._observer))
+            starts = [[self._count_instructions(built) for built in sides] for _ in range(_COUNTED_STARTS)]
+            difference = compare_instructions(*zip(*starts, strict=True))
         except (PerftrendError, OSError) as error:
             # The difference itself is known: it must not be lost because it is not explained.
             self._log(f"instructions are not counted: {explain(error)}")
             return None
-        return compare_instructions(*sides)
+        try:
+            first, last = (self._count_instructions(built, with_callers=True) for built in sides)
+        except (PerftrendError, OSError) as error:
+            self._log(f"there is no graph of the instructions: {explain(error)}")
+            return difference
+        return replace(difference, stacks=(first, last))
+
+    def _count_instructions(self, built: BuiltCommit, *, with_callers: bool = False) -> InstructionCounts:
+        work = replace(self._work(built.commit), longest_s=_LONGEST_COUNT_S)
+        place = self.folder / "measuring"
+        return count_instructions(work, built.folder, place, self._observer, with_callers=with_callers)
 
     def _finds(self, program: str) -> bool:
         """Return whether the commands of the profile find a program."""

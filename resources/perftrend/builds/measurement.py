@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from perftrend.analysis.instructions import InstructionCounts
-from perftrend.builds import cachegrind, commands
+from perftrend.builds import commands, valgrind
 from perftrend.builds.commands import MOST_BYTES, Steps, Stop
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import SSH_OPTIONS, MeasureTable, Profile
@@ -216,23 +217,27 @@ def _printed_lines(log: Path, start: int) -> tuple[str, ...]:
     return tuple(line for line in commands.last_lines(log, start) if not line.startswith(("$ ", _NOTE)))
 
 
-def count_instructions(work: Work, artifacts: Path, place: Path, observer: Observer) -> InstructionCounts:
+def count_instructions(
+    work: Work, artifacts: Path, place: Path, observer: Observer, *, with_callers: bool = False
+) -> InstructionCounts:
     """Start the profile's command once, and return the instructions that it executes, by function.
 
     :param place: as for :func:`measure`.
+    :param with_callers: whether also by the functions that called them, which takes longer.
     :raises BuildError: if the command fails or takes too long while it is counted, or prints no numbers.
     :raises TestbedError: if this machine cannot run it.
     """
     table = _table(work)
     with _prepared(work, artifacts, place) as copy:
-        printed = _run(work, copy, observer.observe(), is_counted=True)
+        wrap = partial(valgrind.wrap, folder=copy, with_callers=with_callers)
+        printed = _run(work, copy, observer.observe(), wrap=wrap)
         if table.instructions != "measure":
             try:
                 read_numbers(printed, table)
             except ValueError as error:
-                reason = f"with {cachegrind.PROGRAM}, {error}"
+                reason = f"with {valgrind.PROGRAM}, {error}"
                 raise BuildError(reason, step="measure", log=str(work.log("measure"))) from None
-        return cachegrind.read_counts(copy)
+        return valgrind.read_counts(copy)
 
 
 def _start(
@@ -280,18 +285,21 @@ def _run(
     observing: AbstractContextManager[None],
     variant: int = 0,
     *,
-    is_counted: bool = False,
+    wrap: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> bytes:
-    """Run the command in a copy of the artifacts, and return its output."""
+    """Run the command in a copy of the artifacts, and return its output.
+
+    :param wrap: returns the command that counts the instructions of another one; None: they are not counted.
+    """
     with observing:
         # In this block the number of available cores is that of the observation.
         values = {**work.values(artifacts=copy), "variant": str(variant)}
         layout = {"LAYOUT_VARIANT": str(variant), "LAYOUT_PADDING": "." * (_PADDING_BYTES * variant)}
         command = commands.expand_command(_table(work).command, values)
-        if not is_counted:
+        if wrap is None:
             return work.steps("measure", copy, variables=layout).output(command)
-        steps = work.steps("measure", copy, variables={**layout, **cachegrind.VARIABLES})
-        return steps.output(cachegrind.wrap(command, copy))
+        steps = work.steps("measure", copy, variables={**layout, **valgrind.VARIABLES})
+        return steps.output(wrap(command))
 
 
 def read_numbers(printed: bytes, measure: MeasureTable) -> Mapping[str, MetricSamples]:

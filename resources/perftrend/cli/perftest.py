@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from perftrend import COMMAND, console, errors
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.archive import patch_report
 from perftrend.builds import Builds
 from perftrend.cli import options
@@ -137,8 +138,7 @@ def perftest(given: argparse.Namespace, settings: Settings, job_request: JobRequ
             _retain(plan, _report(plan, verdict, done, subject, chosen.notices, ended=False))
 
         verdict, done, instructions = runner.compare(plan, product, in_progress)
-        explained = [instructions.describe("its parent", "The patch")] if instructions else []
-        perftest_report = _report(plan, verdict, done, subject, (*chosen.notices, *explained))
+        perftest_report = _report(plan, verdict, done, subject, chosen.notices, instructions=instructions)
         stored = _retain(plan, perftest_report)
     console.print_text(report.console(perftest_report, width=console.terminal_width()))
     code = gerrit_post.post(
@@ -230,6 +230,7 @@ def _report(
     notices: Sequence[str],
     *,
     ended: bool = True,
+    instructions: InstructionDifference | None = None,
 ) -> PerftestReport:
     measured = [each[side] for each in done for side in BuildSide]
     now = datetime.now(UTC)
@@ -248,6 +249,7 @@ def _report(
         archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
         notices=notices,
         ended=ended,
+        instructions=instructions,
         settings=plan.settings,
     )
 

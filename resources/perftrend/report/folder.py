@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.errors import UsageError
 from perftrend.files import replace_directory
 from perftrend.text import plain
@@ -64,6 +65,17 @@ def style(*names: str) -> str:
 def format_json(document: Mapping[str, Any]) -> str:
     """Return a report's document as JSON."""
     return json.dumps(document, allow_nan=False, indent=1) + "\n"
+
+
+def instructions(difference: InstructionDifference) -> dict[str, Any]:
+    """Return the difference of the instructions of two builds as documents have it."""
+    return {
+        "relative": difference.relative,
+        "spread": difference.spread,
+        "functions": [
+            {"function": plain(each.function), "share": each.share} for each in difference.functions
+        ],
+    }
 
 
 def iso_time(moment: datetime | None) -> str | None:

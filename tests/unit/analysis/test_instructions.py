@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.instructions import InstructionCounts, compare_instructions
+from perftrend.analysis.instructions import InstructionDifference
+from perftrend.analysis.instructions import compare_instructions as compare_paths
 
 BEFORE = {"main": 1_000, "lookup": 600_000, "copy": 399_000}
 
 
-def described(before: list[InstructionCounts], after: list[InstructionCounts]) -> str:
+def compare_instructions(
+    before: Sequence[Mapping[str, int]], after: Sequence[Mapping[str, int]]
+) -> InstructionDifference:
+    """Compare counts without callers."""
+    return compare_paths(
+        *([{(name,): count for name, count in each.items()} for each in side] for side in (before, after))
+    )
+
+
+def described(before: Sequence[Mapping[str, int]], after: Sequence[Mapping[str, int]]) -> str:
     return compare_instructions(before, after).describe("the old one", "The new one")
 
 
@@ -92,7 +104,7 @@ def test_unsteady_program_is_not_compared() -> None:
 @pytest.mark.parametrize(
     "before", [[BEFORE], [], [BEFORE, {}], [BEFORE, {"main": 0}]], ids=["one", "none", "empty", "zero"]
 )
-def test_too_little_to_compare_is_an_error(before: list[InstructionCounts]) -> None:
+def test_too_little_to_compare_is_an_error(before: list[dict[str, int]]) -> None:
     with pytest.raises(ValueError, match=r"starts of each build|without instructions"):
         compare_instructions(before, [BEFORE] * 2)
 
@@ -111,3 +123,12 @@ def test_builds_that_are_the_same_in_each_start_differ_only_by_what_differs(
     assert {each.function for each in found.functions} <= {
         name for name in {*before, *after} if before.get(name) != after.get(name)
     }
+
+
+def test_function_counts_wherever_it_is_called_from() -> None:
+    before = {("main", "copy"): 500, ("main", "lookup", "copy"): 400, ("main",): 100}
+    after = {("main", "find", "copy"): 900, ("main",): 300}
+
+    found = compare_paths([before] * 2, [after] * 2)
+
+    assert {"main": pytest.approx(0.2)} == {each.function: each.share for each in found.functions}

@@ -19,6 +19,7 @@ from typing import Any
 from perftrend.bisect import Culprit, Effect, OutcomeKind, Suspicion
 from perftrend.bisect.command import format_comment
 from perftrend.model import BuildMeasurement, finite
+from perftrend.report import flame_graph
 from perftrend.report.bisect import texts
 from perftrend.report.bisect.messages import console, message
 from perftrend.report.bisect.texts import BisectReport, attempted_commits, effects, measurements
@@ -28,6 +29,7 @@ from perftrend.report.folder import (
     MESSAGE,
     STYLE,
     format_json,
+    instructions,
     iso_time,
     render,
     style,
@@ -35,7 +37,7 @@ from perftrend.report.folder import (
 )
 from perftrend.report.references import CommitReference, References
 from perftrend.scale import Scale, padded_range, ticks
-from perftrend.text import excerpt, line, plain, value
+from perftrend.text import HASH, excerpt, line, plain, value
 
 DOCUMENT = "bisection.json"
 FORMAT = "perftrend-bisection-report-1"
@@ -65,7 +67,7 @@ def files(report: BisectReport) -> dict[str, str]:
     """Return all files of a report by name."""
     return {
         INDEX: _page(report),
-        STYLE: style("perftest.css", "bisection.css"),
+        STYLE: style("perftest.css", "bisection.css", "flame-graph.css"),
         DOCUMENT: format_json(document(report)),
         MESSAGE: message(report),
         CONSOLE: console(report),
@@ -97,6 +99,10 @@ def document(report: BisectReport) -> dict[str, Any]:
         "finished": iso_time(report.finished),
         "culprits": [_culprit(report, each) for each in outcome.culprits],
         "belief": [_suspicion(each) for each in outcome.belief],
+        "instructions": [
+            {"before": each.before, "after": each.after, **instructions(each.instructions)}
+            for each in report.explained
+        ],
         "smallest_visible": {plain(test): finite(size) for test, size in outcome.smallest_visible.items()},
         "remaining": outcome.remaining,
         "commits": [_commit(report, each) for each in (state.range.old, *state.history.commits)],
@@ -181,6 +187,11 @@ def _page(report: BisectReport) -> str:
         last_lines=excerpt(report.last_lines),
         picture={"width": WIDTH, "height": HEIGHT, "base": BASE, "left": LEFT, "margin": MARGIN},
         plots=plots(report),
+        flames=[
+            (f"{each.before[:HASH]} and {each.after[:HASH]}", graph)
+            for each in report.explained
+            if (graph := flame_graph.draw(each.instructions))
+        ],
         belief=[texts.suspicion(report, each) for each in report.outcome.belief],
         searched=texts.search_scope(report),
         notes=texts.notes(report),

@@ -19,7 +19,7 @@ from perftrend.report import gerrit_post
 from perftrend.report.bisect import messages, page, texts
 from perftrend.report.bisect.texts import BisectReport, BisectSubject, NamedCommit
 from perftrend.settings import Settings
-from perftrend.text import HASH, format_count
+from perftrend.text import format_count
 
 _REPORT = "report"
 _DIFF_LINES, _LOG_LINES = 60, 20
@@ -130,10 +130,8 @@ class Reporter:
             confidence=settings.bisect.confidence,
             link=gerrit_post.link(),
             archive=gerrit_post.artifact(plan.folder) or str(plan.folder),
-            notices=(
-                *plan.chosen.notices,
-                *(each.instructions.describe(each.before[:HASH], each.after[:HASH]) for each in explained),
-            ),
+            notices=plan.chosen.notices,
+            explained=explained,
             command=self.command,
             settings=settings,
             diffs={

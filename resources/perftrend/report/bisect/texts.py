@@ -9,6 +9,7 @@ from datetime import datetime
 
 from perftrend.analysis.comparison import CsitComparison, compare_by_mdl
 from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect, OutcomeKind, Suspicion
+from perftrend.bisect.runner import ExplainedCulprit
 from perftrend.model import Better, Direction, MetricSamples
 from perftrend.model import Outcome as Classification
 from perftrend.settings import Settings
@@ -74,6 +75,8 @@ class BisectReport:
     """The first lines of the diffs of named commits, by hash."""
     last_lines: Sequence[str] = ()
     """The last output of an end of the range that does not build."""
+    explained: Sequence[ExplainedCulprit] = ()
+    """The culprits whose instructions were counted."""
     settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
     """Addresses of Gerrit and the dashboard, and the words of requests; None: none of them."""
 
@@ -326,6 +329,8 @@ _SENTENCES = {
 
 def _notes(report: BisectReport) -> Iterator[str]:
     state, outcome = report.state, report.outcome
+    for each in report.explained:
+        yield each.instructions.describe(each.before[:HASH], each.after[:HASH])
     if outcome.kind is OutcomeKind.FOUND:
         yield f"Ended because {outcome.reason}."
     if outcome.kind is OutcomeKind.UNDECIDED and outcome.belief:

@@ -21,12 +21,14 @@ from typing import Any
 
 from perftrend.model import finite
 from perftrend.perftest import PatchFinding, PatchTestResults, PatchTestVerdict
+from perftrend.report import flame_graph
 from perftrend.report.folder import (
     CONSOLE,
     INDEX,
     MESSAGE,
     STYLE,
     format_json,
+    instructions,
     iso_time,
     render,
     style,
@@ -61,7 +63,7 @@ def files(report: PerftestReport) -> dict[str, str]:
     """Return all files of a report by name."""
     return {
         INDEX: _page(report),
-        STYLE: style("perftest.css"),
+        STYLE: style("perftest.css", "flame-graph.css"),
         DOCUMENT: format_json(document(report)),
         MESSAGE: message(report),
         CONSOLE: console(report),
@@ -86,6 +88,7 @@ def _page(report: PerftestReport) -> str:
         notes=texts.notes(report),
         legend=texts.legend(report),
         rows=texts.rows(verdict.tests),
+        flames=report.instructions and flame_graph.draw(report.instructions),
         last_lines=excerpt(verdict.broken.last_lines) if verdict.broken else [],
     )
 
@@ -124,6 +127,7 @@ def document(report: PerftestReport) -> dict[str, Any]:
             "last_lines": excerpt(broken.last_lines),
         },
         "tests": [_test(test) for test in verdict.tests],
+        "instructions": report.instructions and instructions(report.instructions),
         "notes": texts.notes(report),
         "archive": plain(report.archive) or None,
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.model import Better
 from perftrend.perftest import BuildSide, PatchFinding, PatchTestResults, PatchTestVerdict, PatchVerdict
 from perftrend.settings import Settings
@@ -76,6 +77,8 @@ class PerftestReport:
     """Further notices for readers."""
     ended: bool = True
     """False: further rounds follow."""
+    instructions: InstructionDifference | None = field(default=None, hash=False)
+    """The instructions of both builds; None if they were not counted."""
     settings: Settings | None = field(default=None, hash=False, compare=False, repr=False)
     """Addresses of Gerrit and the dashboard, and the words of requests; None: none of them."""
 
@@ -275,6 +278,8 @@ def _notes(report: PerftestReport) -> Iterator[str]:
             f"Ended after {format_count(verdict.rounds, 'round')} of {report.maximum_rounds}: "
             "more would not change the verdict."
         )
+    if report.instructions:
+        yield report.instructions.describe("its parent", "The patch")
     yield from _power(verdict)
     yield from _too_few_rounds(verdict)
     yield from _other_noise(verdict)

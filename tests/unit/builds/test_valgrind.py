@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.builds import Builds, cachegrind
-from perftrend.builds.cachegrind import parse
+from perftrend.builds import Builds, valgrind
+from perftrend.builds.valgrind import parse
 from perftrend.errors import BuildError, TestbedError
 from perftrend.model import Better
 from tests.products.histories import History
@@ -37,6 +37,31 @@ fn=???
 0 5
 summary: 1135
 """
+WITH_CALLERS = """# callgrind format
+events: Ir
+summary: 1155
+
+ob=(1) /home/ada/bench
+fl=(1) /home/ada/bench.c
+fn=(10) main
+12 100
+cfn=(12) lookup'main
+calls=5 20
+12 1000
++3 40
+
+fn=(12)
+20 1000
+
+fn=(14) walk'main
+* 7
+cfn=(16) walk'2'walk'main
+calls=1 30
+-2 8
+
+fn=(16)
+30 8
+"""
 AWK = "awk 'BEGIN { while (i < %d) s += i++; print 1 }'"
 """A program whose instructions depend on the number."""
 
@@ -61,10 +86,19 @@ def counting(history: History, opened: Open, require: Require) -> Callable[..., 
 
 def test_lines_of_a_function_are_added_up_in_all_files() -> None:
     assert {
-        "main": 130,
-        "void copy(std::vector<int, std::allocator<int> >&)": 1000,
-        "functions without symbols": 5,
+        ("main",): 130,
+        ("void copy(std::vector<int, std::allocator<int> >&)",): 1000,
+        ("functions without symbols",): 5,
     } == parse(WRITTEN)
+
+
+def test_callers_are_the_outer_functions_and_callees_do_not_count_twice() -> None:
+    assert {
+        ("main",): 140,
+        ("main", "lookup"): 1000,
+        ("main", "walk"): 7,
+        ("main", "walk", "walk"): 8,
+    } == parse(WITH_CALLERS)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +113,7 @@ def test_what_is_no_count_is_ignored(text: str) -> None:
 
 
 def test_long_and_unprintable_names_are_made_printable() -> None:
-    assert {f"{'x' * 60}…": 1, "a[31mb": 2} == parse(f"fn={'x' * 1000}\n1 1\nfn=a\x1b[31mb\n1 2\n")
+    assert {(f"{'x' * 60}…",): 1, ("a[31mb",): 2} == parse(f"fn={'x' * 1000}\n1 1\nfn=a\x1b[31mb\n1 2\n")
 
 
 def test_more_work_is_more_instructions(counting: Callable[..., tuple[Builds, str, str]]) -> None:
@@ -90,6 +124,10 @@ def test_more_work_is_more_instructions(counting: Callable[..., tuple[Builds, st
     assert found is not None
     assert 0.1 < found.relative < 0.5
     assert found.spread < 0.001
+    assert all(any(len(path) > 1 for path in side) for side in found.stacks)
+    assert found.relative == pytest.approx(
+        sum(found.stacks[1].values()) / sum(found.stacks[0].values()) - 1, abs=0.02
+    )
     assert [] == list((builds.folder / "measuring").iterdir())
 
 
@@ -201,10 +239,10 @@ def test_measuring_instructions_needs_valgrind(
 @pytest.mark.parametrize(
     "trick",
     [
-        "ln -s /etc/passwd .perftrend-cachegrind.1",
-        "mkfifo .perftrend-cachegrind.1",
-        "mkdir .perftrend-cachegrind.1",
-        "printf 'fn=f\\n1 %s\\n' 999999999999999999999 > .perftrend-cachegrind.1",
+        "ln -s /etc/passwd .perftrend-valgrind.1",
+        "mkfifo .perftrend-valgrind.1",
+        "mkdir .perftrend-valgrind.1",
+        "printf 'fn=f\\n1 %s\\n' 999999999999999999999 > .perftrend-valgrind.1",
     ],
     ids=["link", "pipe", "folder", "overflow"],
 )
@@ -221,12 +259,12 @@ def test_files_that_the_program_makes_are_not_trusted(
 
 
 def test_large_files_end_the_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cachegrind, "_MOST_BYTES", 100)
-    (tmp_path / ".perftrend-cachegrind.1").write_bytes(b"x" * 60)
-    (tmp_path / ".perftrend-cachegrind.2").write_bytes(b"x" * 60)
+    monkeypatch.setattr(valgrind, "_MOST_BYTES", 100)
+    (tmp_path / ".perftrend-valgrind.1").write_bytes(b"x" * 60)
+    (tmp_path / ".perftrend-valgrind.2").write_bytes(b"x" * 60)
 
     with pytest.raises(BuildError, match="more than 100 bytes"):
-        cachegrind.read_counts(tmp_path)
+        valgrind.read_counts(tmp_path)
 
 
 def test_hash_seed_is_the_same_in_each_start(counting: Callable[..., tuple[Builds, str, str]]) -> None:
