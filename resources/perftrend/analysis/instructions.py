@@ -96,13 +96,13 @@ def compare_instructions(
     """
     if min(len(before), len(after)) < 2:  # noqa: PLR2004 - one start has no spread
         raise ValueError("at least two starts of each build are needed")
-    sides = [[_by_function(each) for each in side] for side in (before, after)]
+    sides = tuple([_by_function(each) for each in side] for side in (before, after))
     totals = [[each.total() for each in side] for side in sides]
     if not min(map(min, totals)):
         raise ValueError("a start without instructions")
     whole = _average(totals[0])
     spread = max((max(side) - min(side)) / min(side) for side in totals)
-    certain = sorted(_certain_functions(*sides, whole), key=lambda each: -abs(each.share))
+    certain = sorted(_certain_functions(*sides, whole=whole), key=lambda each: -abs(each.share))
     least = _SMALL_PART * abs(certain[0].share) if certain else 0.0
     return InstructionDifference(
         relative=_average(totals[1]) / whole - 1,
@@ -119,7 +119,7 @@ def _by_function(counts: InstructionCounts) -> Counter[str]:
 
 
 def _certain_functions(
-    before: Sequence[Counter[str]], after: Sequence[Counter[str]], whole: float
+    before: Sequence[Counter[str]], after: Sequence[Counter[str]], *, whole: float
 ) -> Iterator[FunctionDifference]:
     names = dict.fromkeys(name for each in (*before, *after) for name in each)
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -80,4 +81,4 @@ def test_frames_never_overlap_and_stay_within_the_picture(
         rows.setdefault(each.y, []).append((each.x, each.x + each.width))
     for spans in rows.values():
         ordered = sorted(spans)
-        assert all(one[1] <= other[0] + 0.2 for one, other in zip(ordered, ordered[1:], strict=False))
+        assert all(one[1] <= other[0] + 0.2 for one, other in pairwise(ordered))
