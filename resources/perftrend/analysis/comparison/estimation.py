@@ -11,7 +11,8 @@ The fit of kernels has noise of any shape, estimated from the values of both bui
 a sum of kernels around the other values, those of the patch moved back by the difference Δ (see
 :mod:`.paired_test`). It is large if Δ aligns the levels of both builds. The evidence is on the scale of
 :class:`.Model`, so that both can be weighed by it. Δ has a grid whose steps are 8 % of it, up to a factor of
-50,000. A finer grid around the probable values gives the size.
+50,000, and finer ones around the Δ that align the most values. A finer grid around the probable values gives
+the size.
 
 The estimate of the size is that of the measurement alone, by generalised least squares: for each noise of the
 grid aᵀPy / aᵀPa with variance 1 / aᵀPa, averaged over the posterior of the noise. To evaluate another
@@ -37,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
@@ -72,6 +73,12 @@ _CERTAIN = 1 - 1e-12
 _SIZES: Floats = 0.25 * np.power(1.08, np.arange(110, dtype=np.float64))
 _DIFFERENCES: Floats = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
 _STEPS: Floats = np.gradient(_DIFFERENCES)
+_MOST_ALIGNMENTS = 3
+"""Two builds with two levels each can be aligned in three ways."""
+_ALIGNED = 0.4
+"""Differences of two values within this distance are alike."""
+_AROUND: Floats = np.linspace(-0.3, 0.3, 7)
+"""Fine grid around such a difference, in steps of the narrowest kernel."""
 _FINE = 81
 """Points of the finer grid."""
 _IMPROBABLE = 1e-4
@@ -131,12 +138,14 @@ class KernelFit:
     patch: tuple[float, ...]
     evidence: float
     """Logarithm, in nats."""
-    by_difference: Floats
-    """Log-likelihood of the values for each Δ of the coarse grid."""
+    differences: Floats
+    """Δ, ascending, (d,)."""
+    probabilities: Floats
+    """Logarithm of the probability of the values and of each Δ, (d,)."""
 
     def size(self) -> Mixture:
         """Return the posterior of the difference, in 100 ln(value)."""
-        coarse = Mixture.of(self.by_difference, _DIFFERENCES, _STEPS**2 / 12)
+        coarse = Mixture.of(self.probabilities, self.differences, np.gradient(self.differences) ** 2 / 12)
         low, high = (coarse.quantile(level) for level in (_IMPROBABLE, 1 - _IMPROBABLE))
         fine = np.linspace(low, high, _FINE)
         step = float(fine[1] - fine[0])
@@ -156,10 +165,30 @@ def fit_kernels(levels: Levels) -> KernelFit:
     order = np.argsort(levels.at_h, kind="stable")
     y, builds = np.round(levels.y[order], 9), levels.builds[order]
     parent, patch = (tuple(y[builds == build].tolist()) for build in (PARENT, PATCH))
-    by_difference = likelihood(parent, patch, _DIFFERENCES)
+    differences = np.unique(
+        np.concatenate([_DIFFERENCES, *_alignments(y[builds == PARENT], y[builds == PATCH])])
+    )
+    # All steps of the coarse grid are equally probable.
+    shares = np.gradient(differences) / np.interp(differences, _DIFFERENCES, _STEPS) / _DIFFERENCES.size
+    probabilities = likelihood(parent, patch, differences) + np.log(shares)
     level = -0.5 * math.log(2 * math.pi) - math.log(LEVEL_DEVIATION)
-    evidence = float(log_sum(by_difference)) - math.log(by_difference.size) + level
-    return KernelFit(parent, patch, evidence, by_difference)
+    return KernelFit(parent, patch, float(log_sum(probabilities)) + level, differences, probabilities)
+
+
+def _alignments(parent: Floats, patch: Floats) -> Iterator[Floats]:
+    """Yield fine grids of the Δ that align the most values of both builds.
+
+    The coarse grid could miss a large Δ that aligns sharp levels.
+    """
+    pairs = np.sort((patch[:, np.newaxis] - parent).ravel())
+    for _ in range(_MOST_ALIGNMENTS):
+        if not pairs.size:
+            return
+        ends = np.searchsorted(pairs, pairs + _ALIGNED, side="right")
+        first = int(np.argmax(ends - np.arange(pairs.size)))
+        aligned = pairs[first : ends[first]]
+        yield float(np.median(aligned)) + _AROUND
+        pairs = np.delete(pairs, slice(first, int(ends[first])))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,8 @@ from perftrend.text import (
 )
 
 _MEGA = 1e6
+_EXACT = 0.001
+"""Standard error of a difference, as a ratio, from which on the noise is worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +317,11 @@ def _too_few_rounds(verdict: PatchVerdict) -> Iterator[str]:
 
 def _other_noise(verdict: PatchVerdict) -> Iterator[str]:
     """Yield a note on tests with misleading averages."""
-    where = [test.test for test in verdict.tests if test.comparison and test.comparison.is_any_shape]
+    where = [
+        test.test
+        for test in verdict.tests
+        if test.comparison and test.comparison.is_any_shape and test.comparison.error > _EXACT
+    ]
     if where:
         yield (
             f"{_one_or_count(where)}: the noise is not normal, as on a machine that switches between speeds; "

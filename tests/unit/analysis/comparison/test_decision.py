@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -359,3 +360,23 @@ def test_arguments_without_meaning_are_refused(arguments: dict[str, float], mess
 def test_third_build_is_refused() -> None:
     with pytest.raises(SettingsError, match="build 2 cannot be compared"):
         compare([Observation(2, 0.0, (1.0,))])
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-5, 0.03, 0.3])
+@pytest.mark.parametrize("difference", [0.03, 0.1, 0.25, 1.0, -0.5])
+def test_large_difference_of_hardly_any_noise_is_shown_with_its_size(noise: float, difference: float) -> None:
+    """One number for each start is the least that shows whether the noise has two levels."""
+    random = Random(4)  # noqa: S311 - noise, no secret
+    observations = []
+    for _ in range(6):
+        order = [0, 0, 1, 1]
+        random.shuffle(order)
+        for build in order:
+            level = 610e6 * (1 + difference * (build == 1)) * math.exp(noise / 100 * random.gauss(0, 1))
+            observations.append(Observation(build, len(observations) / 60, (level,)))
+
+    found = compare(observations, better=Better.LOWER)
+
+    assert (Conclusion.REGRESSION if difference > 0 else Conclusion.PROGRESSION) is found.outcome
+    assert found.low <= difference <= found.high
+    assert found.high - found.low < 0.06 * (1 + abs(difference))
