@@ -113,11 +113,19 @@ def test_notes_say_that_values_at_the_same_speed_are_compared() -> None:
     done = compared({"a": SAME})
     [test] = done.verdict.tests
     assert test.comparison
-    switching = replace(test, comparison=replace(test.comparison, any_shape=0.99))
+    switching, exact = (
+        replace(test, comparison=replace(test.comparison, any_shape=0.99, error=error))
+        for error in (0.005, 0.0005)
+    )
 
-    notes = texts.notes(replace(done, verdict=PatchVerdict((switching,), rounds=8)))
+    notes = [
+        texts.notes(replace(done, verdict=PatchVerdict((each,), rounds=8))) for each in (switching, exact)
+    ]
 
-    assert any(note.startswith("a: the noise is not normal") for note in notes)
+    # Values that hardly differ have no speeds.
+    assert [True, False] == [
+        any(note.startswith("a: the noise is not normal") for note in each) for each in notes
+    ]
 
 
 def test_notes_say_that_layouts_explain_a_difference() -> None:
