@@ -241,7 +241,7 @@ def _count_instructions(
         if not any(math.isfinite(effect.relative) for effect in culprit.effects.values()):
             continue
         before, after = state.adjacent_commits(culprit)
-        if difference := product.compare_instructions(product.build(before), product.build(after)):
+        if difference := product.compare_instructions(before, after):
             yield ExplainedCulprit(before, after, difference)
 
 

@@ -44,7 +44,7 @@ _HANGS_AFTER_S, _HANGS_AFTER_RATIO = 30.0, 20.0
 """When a measurement hangs: after this time, if it is also this much longer than that of any other commit."""
 _COUNTED_STARTS = 2
 """Starts of each build whose instructions are counted."""
-_LONGEST_COUNT_S = 120.0
+_LONGEST_COUNT_S = 60.0
 """Instructions are not counted if a start takes longer than this with Valgrind."""
 _LOGS_PER_BUILD = 10
 _SHARE_OF_MEMORY = 0.75
@@ -343,9 +343,11 @@ class Builds:
             self._longest_measured_s = max(self._longest_measured_s, took_s)
         return measured
 
-    def compare_instructions(self, before: BuiltCommit, after: BuiltCommit) -> InstructionDifference | None:
-        """Count the instructions that two builds execute in a start of the profile's command, in turn.
+    def compare_instructions(self, before: str, after: str) -> InstructionDifference | None:
+        """Count the instructions that two commits execute in a start of the profile's command, in turn.
 
+        :param before: the whole hash of the earlier commit.
+        :param after: that of the later one.
         :returns: None if they are not counted: if the profile says so, if Valgrind is not installed, or if
             the command does not work with it, or only slowly. The log has the reason.
         """
@@ -359,9 +361,9 @@ class Builds:
                 f"instructions are not counted: a start takes {start_s:.1f} s, and much longer while counted"
             )
             return None
-        self._log(f"counting the instructions of {before.commit[:12]} and {after.commit[:12]}")
-        sides = (before, after)
+        self._log(f"counting the instructions of {before[:12]} and {after[:12]}")
         try:
+            sides = [self.build(commit) for commit in (before, after)]
             starts = [[self._count_instructions(built) for built in sides] for _ in range(_COUNTED_STARTS)]
             difference = compare_instructions(*zip(*starts, strict=True))
         except (PerftrendError, OSError) as error:

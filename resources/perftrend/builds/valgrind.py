@@ -33,7 +33,7 @@ _FILE = ".perftrend-valgrind."
 _MOST_FILES = 10_000
 _MOST_BYTES = 100_000_000
 """Of one start, all files together."""
-_FUNCTION = re.compile(r"(c?)fn=(?:\(([0-9]{1,9})\) ?)?(.{0,4000})")
+_FUNCTION = re.compile(r"(c?)fn=(?:\(([0-9]{1,9})\) ?)?(.*)")
 """A function, or one that it calls, with a number that stands for its name later."""
 _COST = re.compile(r"(?:[+-]?[0-9]{1,9}|\*) ([0-9]{1,18})")
 """The number of a line in the source, and the instructions of this line."""

@@ -170,7 +170,7 @@ def compare(
             owner=plan.job,
         ) as testbed:
             verdict, rounds = _measure_rounds(plan, built, testbed, in_progress)
-            return verdict, rounds, _count_instructions(verdict, built, product)
+            return verdict, rounds, _count_instructions(plan, verdict, product)
     except _BrokenError as error:
         log = Path(error.log)
         if log.is_file():
@@ -179,13 +179,15 @@ def compare(
 
 
 def _count_instructions(
-    verdict: PatchVerdict, built: Mapping[BuildSide, BuiltCommit], product: Builds
+    plan: PerftestPlan, verdict: PatchVerdict, product: Builds
 ) -> InstructionDifference | None:
     """Compare the instructions of both builds if a test is faster or slower."""
     differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
     if not any(test.comparison and test.finding in differ for test in verdict.tests):
         return None
-    return product.compare_instructions(built[BuildSide.PARENT], built[BuildSide.CURRENT])
+    return product.compare_instructions(
+        *(plan.commits[side] for side in (BuildSide.PARENT, BuildSide.CURRENT))
+    )
 
 
 def _numbers_check(built: Mapping[BuildSide, BuiltCommit]) -> NumbersCheck:

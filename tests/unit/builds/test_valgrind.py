@@ -112,6 +112,24 @@ def test_what_is_no_count_is_ignored(text: str) -> None:
     assert 0 == parse(text).total()
 
 
+def test_long_paths_of_long_names_are_read() -> None:
+    callers = "'".join(f"{'x' * 1000}{number:02}" for number in range(16))
+
+    [path] = parse(f"fn=main\n1 1\nfn=(7) {callers}\n2 5\n").keys() - {("main",)}
+
+    assert 16 == len(path)
+
+
+def test_build_that_fails_meanwhile_is_not_counted(
+    counting: Callable[..., tuple[Builds, str, str]], said: list[str]
+) -> None:
+    builds, first, _ = counting()
+
+    assert builds.compare_instructions(first, "0" * 40) is None
+
+    assert any("instructions are not counted: commit 0000" in line for line in said), said
+
+
 def test_long_and_unprintable_names_are_made_printable() -> None:
     assert {(f"{'x' * 60}…",): 1, ("a[31mb",): 2} == parse(f"fn={'x' * 1000}\n1 1\nfn=a\x1b[31mb\n1 2\n")
 
@@ -119,7 +137,7 @@ def test_long_and_unprintable_names_are_made_printable() -> None:
 def test_more_work_is_more_instructions(counting: Callable[..., tuple[Builds, str, str]]) -> None:
     builds, first, second = counting()
 
-    found = builds.compare_instructions(builds.build(first), builds.build(second))
+    found = builds.compare_instructions(first, second)
 
     assert found is not None
     assert 0.1 < found.relative < 0.5
@@ -134,7 +152,7 @@ def test_more_work_is_more_instructions(counting: Callable[..., tuple[Builds, st
 def test_same_work_is_the_same_number(counting: Callable[..., tuple[Builds, str, str]]) -> None:
     builds, first, second = counting(second=f"# another comment\n{AWK % 20_000}")
 
-    found = builds.compare_instructions(builds.build(first), builds.build(second))
+    found = builds.compare_instructions(first, second)
 
     assert found is not None
     assert abs(found.relative) < found.margin == 0.001
@@ -156,7 +174,7 @@ def test_command_that_does_not_work_with_valgrind_is_not_counted(
 ) -> None:
     builds, first, bad = counting(second=second)
 
-    assert builds.compare_instructions(builds.build(first), builds.build(bad)) is None
+    assert builds.compare_instructions(first, bad) is None
 
     (line,) = [each for each in said if "not counted" in each]
     assert "\n" not in line
@@ -170,7 +188,7 @@ def test_slow_command_is_not_counted(
     builds.measure(builds.build(first))
     monkeypatch.setattr("perftrend.builds.builder._LONGEST_COUNT_S", 0.0)
 
-    assert builds.compare_instructions(builds.build(first), builds.build(second)) is None
+    assert builds.compare_instructions(first, second) is None
 
     assert any("not counted: a start takes" in line for line in said)
 
@@ -181,7 +199,7 @@ def test_profile_decides_whether_to_count(
 ) -> None:
     builds, first, second = counting(**how)
 
-    assert builds.compare_instructions(builds.build(first), builds.build(second)) is None
+    assert builds.compare_instructions(first, second) is None
 
     assert not any("instructions" in line for line in said)
 
@@ -191,10 +209,9 @@ def test_nothing_is_counted_without_valgrind(
 ) -> None:
     commit = history.commit("First", {"out": "echo 1\n"})
     builds = opened(build=[], measure={"command": ["/bin/sh", "out"]})
-    built = builds.build(commit)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert builds.compare_instructions(built, built) is None
+    assert builds.compare_instructions(commit, commit) is None
 
 
 def test_instructions_are_measured_instead_of_what_is_printed(
@@ -251,7 +268,7 @@ def test_files_that_the_program_makes_are_not_trusted(
 ) -> None:
     builds, first, second = counting(second=f"{trick}\n{AWK % 20_000}")
 
-    found = builds.compare_instructions(builds.build(first), builds.build(second))
+    found = builds.compare_instructions(first, second)
 
     assert found is not None
     assert not any("root" in each.function for each in found.functions)
@@ -272,4 +289,4 @@ def test_hash_seed_is_the_same_in_each_start(counting: Callable[..., tuple[Build
     builds, first, second = counting(first=script, second=script)
 
     assert "PYTHONHASHSEED" not in os.environ
-    assert builds.compare_instructions(builds.build(first), builds.build(second)) is not None
+    assert builds.compare_instructions(first, second) is not None
