@@ -53,6 +53,8 @@ def percent(ratio: float) -> str:
     return "0.0 %" if text in {"+0.0 %", "-0.0 %"} else text
 
 
+INSTRUCTIONS = "instructions"
+"""The unit of counted instructions."""
 UNCHANGED = "unchanged"
 """Shown instead of a change that rounds to zero."""
 
@@ -64,9 +66,11 @@ def relative_change(ratio: float) -> str:
 
 
 def value(number: float, unit: str) -> str:
-    """Return a value with its unit, rates in Mpps, with four significant digits."""
+    """Return a value with its unit, with four significant digits; rates in Mpps, instructions in millions."""
     if not math.isfinite(number):
         return NOTHING
+    if unit == INSTRUCTIONS and abs(number) >= _MEGA:
+        return f"{_digits(number / _MEGA)} million {unit}"
     return f"{_digits(number / _MEGA)} Mpps" if unit == "pps" else f"{_digits(number)} {unit}".rstrip()
 
 

@@ -52,6 +52,9 @@ TABLES = st.integers(2, 6).flatmap(
         (12.0, "", "12.00"),
         (math.nan, "ms", "\N{EN DASH}"),
         (math.inf, "pps", "\N{EN DASH}"),
+        (1_264_532_788.0, "instructions", "1265 million instructions"),
+        (45_797_738.0, "instructions", "45.80 million instructions"),
+        (457_977.0, "instructions", "457977 instructions"),
     ],
 )
 def test_value_has_four_digits_that_matter(number: float, unit: str, told: str) -> None:

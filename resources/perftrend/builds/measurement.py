@@ -30,6 +30,7 @@ from perftrend.errors import BuildError, SettingsError, TestbedError, UsageError
 from perftrend.files import private_folder
 from perftrend.model import Better, BuildMeasurement, MetricSamples
 from perftrend.sandbox import VARIABLES, Sandbox
+from perftrend.text import INSTRUCTIONS
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 _WHOLE = re.compile(r"[0-9a-f]{40}")
@@ -248,7 +249,7 @@ def _start(
     if table.instructions == "measure":
         total = sum(count_instructions(work, artifacts, place, observer).values())
         better = table.better or Better.LOWER
-        return {table.test: MetricSamples((float(total),), table.unit or "instructions", better)}, ""
+        return {table.test: MetricSamples((float(total),), table.unit or INSTRUCTIONS, better)}, ""
     printed, disturbed = _observe(work, artifacts, place, observer, variant)
     return read_numbers(printed, table), disturbed
 
