@@ -239,11 +239,10 @@ def sight(samples: Samples, found: Findings, rule: ReportingRule) -> SuspectedCh
     """
     if np.count_nonzero(np.isfinite(samples[found.confirmed :])) <= WATCHED_RUNS:
         return QUIET
-    # A bad run is no evidence for a small change of the runs around it.
+    # Bad runs are no evidence for a small change of the runs around them.
     values = found.values.copy()
-    newest = np.flatnonzero(np.isfinite(values))[-1]
-    if found.doubts[-1:] == (PERHAPS_OUTLIER,) and found.steps[-1].position == newest:
-        values[newest] = np.nan
+    if found.doubts[-1:] == (PERHAPS_OUTLIER,):
+        values[found.steps[-1].position :] = np.nan
     return monitor(values, better=rule.better, since=found.confirmed, vigilance=rule.vigilance)
 
 

@@ -274,6 +274,19 @@ def test_bad_run_does_not_confirm_a_small_change_of_the_runs_before(seed: int) -
     assert "may be an outlier: the next runs decide" in bad.reason
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_two_bad_runs_in_a_row_are_no_small_change(seed: int) -> None:
+    """Every tenth run or so is 6 % lower, so two in a row are a matter of time. Four of them are a level."""
+    rates = np.random.default_rng(seed).normal(10.0, 0.1, 120)
+    rates[[5, 17, 22, 34, 47, 58, 63, 79, 91, 104, 113]] -= 0.6
+    newest = [9.4, 9.35, 9.38, 9.42]
+
+    two, four = (verdict([*rates.tolist(), *newest[:count]]) for count in (2, 4))
+
+    assert [Outcome.NORMAL, Outcome.REGRESSION] == [two.outcome, four.outcome]
+    assert "may be an outlier: the next runs decide" in two.reason
+
+
 def test_slow_drift_is_called_so() -> None:
     """A fifth of a deviation a run, since run 45; a step of the same size is none."""
     noise = np.random.default_rng(7).normal(0, 0.003, 70)
