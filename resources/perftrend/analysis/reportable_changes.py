@@ -239,10 +239,13 @@ def sight(samples: Samples, found: Findings, rule: ReportingRule) -> SuspectedCh
     """
     if np.count_nonzero(np.isfinite(samples[found.confirmed :])) <= WATCHED_RUNS:
         return QUIET
-    # Bad runs are no evidence for a small change of the runs around them.
+    # Bad runs are no evidence for a small change of the runs around them. Several in a row may be bad ones
+    # only if the trace had some before.
     values = found.values.copy()
     if found.doubts[-1:] == (PERHAPS_OUTLIER,):
-        values[found.steps[-1].position :] = np.nan
+        start = found.steps[-1].position
+        if found.partition.outliers or not np.isfinite(values[start + 1 :]).any():
+            values[start:] = np.nan
     return monitor(values, better=rule.better, since=found.confirmed, vigilance=rule.vigilance)
 
 
