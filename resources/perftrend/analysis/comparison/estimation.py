@@ -11,8 +11,8 @@ The fit of kernels has noise of any shape, estimated from the values of both bui
 a sum of kernels around the other values, those of the patch moved back by the difference Δ (see
 :mod:`.paired_test`). It is large if Δ aligns the levels of both builds. The evidence is on the scale of
 :class:`.Model`, so that both can be weighed by it. Δ has a grid whose steps are 8 % of it, up to a factor of
-50,000, and finer ones around the Δ that align the most values. A finer grid around the probable values gives
-the size.
+50,000. If each observation is a single sample, finer ones are around the Δ that align the most values. A
+finer grid around the probable values gives the size.
 
 The estimate of the size is that of the measurement alone, by generalised least squares: for each noise of the
 grid aᵀPy / aᵀPa with variance 1 / aᵀPa, averaged over the posterior of the noise. To evaluate another
@@ -165,9 +165,8 @@ def fit_kernels(levels: Levels) -> KernelFit:
     order = np.argsort(levels.at_h, kind="stable")
     y, builds = np.round(levels.y[order], 9), levels.builds[order]
     parent, patch = (tuple(y[builds == build].tolist()) for build in (PARENT, PATCH))
-    differences = np.unique(
-        np.concatenate([_DIFFERENCES, *_alignments(y[builds == PARENT], y[builds == PATCH])])
-    )
+    aligned = _alignments(y[builds == PARENT], y[builds == PATCH]) if levels.single else ()
+    differences = np.unique(np.concatenate([_DIFFERENCES, *aligned]))
     # All steps of the coarse grid are equally probable.
     shares = np.gradient(differences) / np.interp(differences, _DIFFERENCES, _STEPS) / _DIFFERENCES.size
     probabilities = likelihood(parent, patch, differences) + np.log(shares)
@@ -178,7 +177,8 @@ def fit_kernels(levels: Levels) -> KernelFit:
 def _alignments(parent: Floats, patch: Floats) -> Iterator[Floats]:
     """Yield fine grids of the Δ that align the most values of both builds.
 
-    The coarse grid could miss a large Δ that aligns sharp levels.
+    The coarse grid could miss a large Δ that aligns sharp levels. Normal noise explains these as well, unless
+    each observation is a single sample.
     """
     pairs = np.sort((patch[:, np.newaxis] - parent).ravel())
     for _ in range(_MOST_ALIGNMENTS):

@@ -78,6 +78,8 @@ class Levels:
     """The point in time from which ``at_h`` counts."""
     middle: float = 0.0
     """The median, which was subtracted from all y."""
+    single: bool = False
+    """Whether each observation has one sample, so that nothing is known of the noise within one."""
 
     def __len__(self) -> int:
         return self.y.size
@@ -94,6 +96,7 @@ class Levels:
             self.logarithmic,
             self.origin_h,
             self.middle,
+            self.single,
         )
 
     def by_best(self, observations: Sequence[Observation], *, higher: bool) -> Levels | None:
@@ -145,6 +148,7 @@ def levels(observations: Sequence[Observation]) -> Levels:
         logarithmic=logarithmic,
         origin_h=float(at_h.min()) if at_h.size else 0.0,
         middle=float(np.median(y)) if y.size else 0.0,
+        single=bool((sizes == 1).all()),
     )
 
 
