@@ -373,7 +373,7 @@ class Builds:
         try:
             first, last = (self._count_instructions(built, with_callers=True) for built in sides)
         except (PerftrendError, OSError) as error:
-            self._log(f"there is no graph of the instructions: {explain(error)}")
+            self._log(f"the graph of the instructions cannot be drawn: {explain(error)}")
             return difference
         return replace(difference, stacks=(first, last))
 

@@ -185,9 +185,7 @@ def _count_instructions(
     differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
     if not any(test.comparison and test.finding in differ for test in verdict.tests):
         return None
-    return product.compare_instructions(
-        *(plan.commits[side] for side in (BuildSide.PARENT, BuildSide.CURRENT))
-    )
+    return product.compare_instructions(plan.commits[BuildSide.PARENT], plan.commits[BuildSide.CURRENT])
 
 
 def _numbers_check(built: Mapping[BuildSide, BuiltCommit]) -> NumbersCheck:
