@@ -40,7 +40,7 @@ from perftrend.model import BuildMeasurement
 from perftrend.sandbox import Limits, Sandbox
 from perftrend.settings import ProjectSettings
 
-_HANGS_AFTER_S, _HANGS_AFTER_RATIO = 30.0, 20.0
+_HANGS_AFTER_S, _HANGS_AFTER_RATIO = 10.0, 20.0
 """When a measurement hangs: after this time, if it is also this much longer than that of any other commit."""
 _COUNTED_STARTS = 2
 """Starts of each build whose instructions are counted."""
