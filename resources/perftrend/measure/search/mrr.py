@@ -28,8 +28,12 @@ class MrrResult:
 
     @property
     def invalid(self) -> str:
-        """Why the first invalid trial is not valid; empty if all trials are valid."""
-        return first_doubt(self.trials)
+        """Why the first invalid trial is not valid; empty if all trials are valid.
+
+        A device that forwards nothing has not been set up, or is broken: 0 pps is not its speed.
+        """
+        is_silent = any(trial.sent and not trial.received for trial in self.trials)
+        return first_doubt(self.trials) or ("the device forwarded no frame of a trial" if is_silent else "")
 
 
 def measure_mrr(

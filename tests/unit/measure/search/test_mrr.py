@@ -35,6 +35,16 @@ def test_sample_is_the_received_frames_over_the_duration() -> None:
     assert result.invalid == ""
 
 
+def test_device_that_forwards_nothing_makes_the_result_invalid() -> None:
+    def measure(rate_pps: float, duration_s: float, fail_above: float | None) -> Trial:
+        del fail_above
+        return Trial(rate_pps, duration_s, duration_s, 2000, 0)
+
+    result = measure_mrr(measure, rate_pps=1000.0, duration_s=2.0, multiplicity=2)
+
+    assert result.invalid == "the device forwarded no frame of a trial"
+
+
 @pytest.mark.parametrize(("starts", "shares"), [(1, [7]), (2, [4, 3]), (3, [3, 2, 2]), (7, [1] * 7)])
 def test_trials_are_spread_evenly_over_the_starts(starts: int, shares: list[int]) -> None:
     device = Device()
