@@ -62,6 +62,11 @@ class InstructionDifference:
         """The largest relative difference that may be none."""
         return max(_CERTAIN * self.spread, _SMALLEST)
 
+    @property
+    def is_none(self) -> bool:
+        """Whether both builds certainly execute the same instructions, function by function."""
+        return self.spread <= _UNSTEADY and abs(self.relative) <= self.margin and not self.functions
+
     def describe(self, before: str, after: str) -> str:
         """Return the difference in one sentence.
 
@@ -82,7 +87,10 @@ class InstructionDifference:
         same = f"{after} and {before} execute the same number of instructions within {share(self.margin)}"
         if parts:
             return f"{same}, but not in the same functions: {parts}."
-        return f"{same}, so the program itself does the same work: look at memory, the kernel and waiting."
+        return (
+            f"{same}, so the program itself does the same work: look at where code and data lie in memory, "
+            "at the kernel and at waiting."
+        )
 
 
 def compare_instructions(

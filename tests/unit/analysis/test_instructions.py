@@ -68,7 +68,7 @@ def test_at_most_three_functions_are_named_and_none_that_hardly_counts() -> None
 def test_same_work_is_no_cause() -> None:
     assert (
         "The new one and the old one execute the same number of instructions within 0.1 %, so the program "
-        "itself does the same work: look at memory, the kernel and waiting."
+        "itself does the same work: look at where code and data lie in memory, at the kernel and at waiting."
         == described([BEFORE, BEFORE], [{**BEFORE, "main": 1_100}, BEFORE])
     )
 

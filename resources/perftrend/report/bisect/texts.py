@@ -255,18 +255,29 @@ def _describe_found(report: BisectReport) -> str:
     first, *others = report.outcome.culprits
     text = _describe_culprit(report, first)
     for other in others[:_FEW]:
-        text = f"{text[:-1]}; {among(report, other.commits)} {_done(report, other)}{_sure(other)}."
+        text = f"{text[:-1]}; {among(report, other.commits)} {_made(report, other)}."
     return text
 
 
 def _describe_culprit(report: BisectReport, culprit: Culprit) -> str:
-    what = f"{_done(report, culprit)}{_sure(culprit)}"
+    what = _made(report, culprit)
     if len(culprit.commits) == 1:
         return f"{commit(report, culprit.commits[0])} {what}."
     return (
         f"One of {among(report, culprit.commits)}, {what}; "
         "which one is unknown, because not all of them build."
     )
+
+
+def _made(report: BisectReport, culprit: Culprit) -> str:
+    return f"{_done(report, culprit)}{_sure(culprit)}{_same_work(report, culprit)}"
+
+
+def _same_work(report: BisectReport, culprit: Culprit) -> str:
+    """Return the warning that a build may have become slower without a fault of its commit."""
+    pairs = {(each.before, each.after) for each in report.explained if each.instructions.is_none}
+    is_same = bool(pairs) and report.state.adjacent_commits(culprit) in pairs
+    return ", although it executes the same instructions" if is_same else ""
 
 
 def _sure(culprit: Culprit) -> str:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.bisect import BisectOutcome, Culprit, Effect, OutcomeKind, Suspicion
+from perftrend.bisect.runner import ExplainedCulprit
 from perftrend.report.bisect import sentence, texts
 from perftrend.text import format_probability
 from tests.unit.report.bisect.reports import (
@@ -69,6 +71,15 @@ NOTES = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_sentence_is_what_a_busy_person_has_to_know(kind: str) -> None:
     assert SENTENCES[kind] == sentence(KINDS[kind])
+
+
+@pytest.mark.parametrize(
+    ("relative", "warning"), [(0.0, ", although it executes the same instructions"), (0.1, "")]
+)
+def test_sentence_warns_if_the_program_does_the_same_work(relative: float, warning: str) -> None:
+    explained = ExplainedCulprit(name(1), name(2), InstructionDifference(relative, spread=0.0001))
+
+    assert SENTENCES["slower"].replace(" %.", f" %{warning}.") == sentence(slower(explained=[explained]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
