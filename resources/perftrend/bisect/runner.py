@@ -206,6 +206,7 @@ def search(
     """
     settings, spec = plan.chosen.settings, plan.chosen.spec
     places = _MeasurementFolders.of(plan)
+    product.expect_durations_of(plan.state.measured)
     with (
         build_measurement.lock_testbed(
             settings,

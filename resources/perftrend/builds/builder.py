@@ -41,7 +41,7 @@ from perftrend.sandbox import Limits, Sandbox
 from perftrend.settings import ProjectSettings
 
 _HANGS_AFTER_S, _HANGS_AFTER_RATIO = 10.0, 20.0
-"""When a measurement hangs: after this time, if it is also this much longer than that of any other commit."""
+"""When a start of the command hangs: after this time, if no other start took so long by this ratio."""
 _COUNTED_STARTS = 2
 """Starts of each build whose instructions are counted."""
 _LONGEST_COUNT_S = 60.0
@@ -169,7 +169,7 @@ class Builds:
         self._sandbox = sandbox
         self._log = log
         self._failed: dict[str, BuildError] = {}
-        self._longest_measured_s = 0.0
+        self._longest_start_s = 0.0
         self.failure: CommandFailure | None = None
         """Why the last measurement has no numbers; None if it has some."""
         self._in_use: dict[str, int] = {}
@@ -339,9 +339,16 @@ class Builds:
         place = self.folder / "measuring"
         measured, self.failure = measure(work, built.folder, place, self._observer, number)
         if not measured.failed:
-            took_s = (measured.finished - measured.started).total_seconds()
-            self._longest_measured_s = max(self._longest_measured_s, took_s)
+            self.expect_durations_of([measured])
         return measured
+
+    def expect_durations_of(self, measurements: Iterable[BuildMeasurement]) -> None:
+        """Expect that a measurement takes about as long as these; those that failed are left out."""
+        repetitions = self.profile.measure.repetitions if self.profile.measure else 1
+        for each in measurements:
+            if not each.failed:
+                took_s = (each.finished - each.started).total_seconds()
+                self._longest_start_s = max(self._longest_start_s, took_s / repetitions)
 
     def compare_instructions(self, before: str, after: str) -> InstructionDifference | None:
         """Count the instructions that two commits execute in a start of the profile's command, in turn.
@@ -355,7 +362,7 @@ class Builds:
         if table is None or table.remote or table.instructions == "no" or not self._finds(valgrind.PROGRAM):
             return None
         slowdown = 1.0 if table.instructions == "measure" else valgrind.SLOWDOWN
-        start_s = self._longest_measured_s / table.repetitions
+        start_s = self._longest_start_s
         if start_s * slowdown > _LONGEST_COUNT_S:
             self._log(
                 f"instructions are not counted: a start takes {start_s:.1f} s, and much longer while counted"
@@ -388,9 +395,9 @@ class Builds:
         return shutil.which(program, path=path) is not None
 
     def _longest_s(self) -> float:
-        """Return the time after which a measurement hangs, as it takes so much longer than others."""
-        longest = self._longest_measured_s
-        return max(_HANGS_AFTER_S, _HANGS_AFTER_RATIO * longest) if longest else math.inf
+        """Return the time after which a start of the command hangs, as it is so much slower than others."""
+        longest_s = self._longest_start_s
+        return max(_HANGS_AFTER_S, _HANGS_AFTER_RATIO * longest_s) if longest_s else math.inf
 
     def _work(self, commit: str) -> Work:
         return Work(self.profile, commit, self.folder / "logs", self._log, self._stop, self._sandbox)

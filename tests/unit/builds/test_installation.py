@@ -184,6 +184,18 @@ def test_program_that_hangs_is_not_waited_for_much_longer_than_others_take(
     assert "exceeded the timeout" in second.failed["command"]
 
 
+def test_continued_search_does_not_wait_longer_for_a_program_that_hangs(
+    history: History, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "_HANGS_AFTER_S", 0.1)
+    works, hangs = (history.commit(program, {"in": program}) for program in ("echo 1", "sleep 1000000"))
+    before, after = (opened(measure={"command": ["sh", "out"]}) for _ in range(2))
+
+    after.expect_durations_of([before.measure(before.build(works))])
+
+    assert "exceeded the timeout" in after.measure(after.build(hangs)).failed["command"]
+
+
 @pytest.mark.parametrize(("cores", "number"), [("one", 1), ("all", len(os.sched_getaffinity(0)))])
 def test_command_may_use_the_cores_that_the_profile_says(
     opened: Open, commit: str, cores: str, number: int
