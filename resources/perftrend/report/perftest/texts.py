@@ -113,7 +113,15 @@ def sentence(report: PerftestReport) -> str:
         return marked + _describe_build_failure(verdict)
     parts = list(_parts(verdict, report.threshold))
     whole = f"{'; '.join(parts)}." if parts else "No test was measured."
-    return f"{marked}{whole[0].upper()}{whole[1:]}"
+    return f"{marked}{whole[0].upper()}{whole[1:]}{_same_work(report)}"
+
+
+def _same_work(report: PerftestReport) -> str:
+    """Return the warning that a patch may have changed the speed without a fault of its own."""
+    changes = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
+    has_changed = any(test.finding in changes for test in report.verdict.tests)
+    is_same = has_changed and report.instructions is not None and report.instructions.is_none
+    return " Both builds execute the same instructions." if is_same else ""
 
 
 def rows(tests: Sequence[PatchTestVerdict]) -> list[PatchTestRow]:

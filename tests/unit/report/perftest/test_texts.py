@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.model import NOT_VALID, BuildMeasurement
 from perftrend.perftest import Broken, BuildSide, PatchFinding, PatchVerdict, Round, judge
 from perftrend.report.perftest import sentence, texts
@@ -38,6 +39,22 @@ def test_sentence_is_one_that_a_person_would_say(
     levels: dict[str, tuple[float, float]], expected: str
 ) -> None:
     assert expected == sentence(compared(levels))
+
+
+@pytest.mark.parametrize(
+    ("relative", "level", "expected"),
+    [
+        (0.0, 0.8e6, "The only test is slower by 20 %. Both builds execute the same instructions."),
+        (0.1, 0.8e6, "The only test is slower by 20 %."),
+        (0.0, 1e6, "The only test shows no difference of 1 % or more."),
+    ],
+)
+def test_sentence_warns_if_the_program_does_the_same_work(
+    relative: float, level: float, expected: str
+) -> None:
+    difference = InstructionDifference(relative, spread=0.0001)
+
+    assert expected == sentence(compared({"a": (1e6, level)}, instructions=difference))
 
 
 def test_failure_with_the_patch_alone_is_in_the_sentence() -> None:
