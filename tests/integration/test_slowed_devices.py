@@ -111,7 +111,7 @@ class SlowedDevice:
 
 
 SLOWED = [
-    SlowedDevice("1n-testpmd", {"lookups": "0"}, {"lookups": "100000", "descriptors": "32"}),
+    SlowedDevice("1n-testpmd", {"lookups": "0"}, {"lookups": "30000", "descriptors": "32"}),
     SlowedDevice("1n-ovs", {"base_rules": "0"}, {"flows": "flows.txt"}),
 ]
 """By more work and fewer buffers, and by an access list."""
