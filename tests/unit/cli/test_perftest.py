@@ -103,7 +103,9 @@ def test_slower_commit_is_a_regression(place: Place) -> None:
 
     assert 1 == ended.exit_code
     assert re.fullmatch(
-        r"perftrend verdict: The only test is slower by (9\.\d|1\d) %\.", ended.out.splitlines()[-1]
+        # The program prints a number that is in the commit. Valgrind, if it is installed, sees no difference.
+        r"perftrend verdict: The only test is slower by (9\.\d|1\d) %\.( Both builds execute the same .*)?",
+        ended.out.splitlines()[-1],
     )
     assert "Test result classification: regression" in ended.out
     assert (-1, 6, None) == tuple(place.report()[name] for name in ("vote", "rounds", "change"))
