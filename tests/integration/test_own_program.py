@@ -319,8 +319,10 @@ def test_command_without_numbers_ends_the_job_at_once(
     assert silent.reason in said
     assert [f"    {line}" for line in silent.output] == before[len(before) - len(silent.output) :]
     assert 1 == (ended.stdout + ended.stderr).count(silent.reason)
+    # A start is repeated if this machine disturbed it.
+    starts = parser.starts - (ended.stdout + ended.stderr).count("measuring again")
     # The order of a per-patch test is random: if the patch comes first, the parent is tried, too.
-    assert parser.starts in {silent.starts, 2 if job == "perftest" else silent.starts}
+    assert starts in {silent.starts, 2 if job == "perftest" else silent.starts}
 
 
 def test_crash_at_the_new_end_is_the_change(parser: Parser) -> None:
