@@ -11,6 +11,7 @@ large as those between the starts of the same build is reported.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,12 @@ _SMALLEST = 0.001
 """Smaller relative differences are not distinguished from none: the loader and the environment make some."""
 _UNSTEADY = 0.02
 """If starts of the same build differ by more than this ratio, the numbers explain nothing."""
+_BY_LAYOUT = 0.05
+"""Up to this ratio, the position of code and data in memory may be the reason of a difference in time. Up to
+8 % were found in large programs by Mytkowicz, Diwan, Hauswirth and Sweeney, "Producing wrong data without
+doing anything obviously wrong!", ASPLOS 2009; small ones had 1.5 %, which a search took for 3 %."""
+_COMPUTES = 0.8
+"""A command that computes for less than this fraction of its time also waits, which may be the reason."""
 _SMALL_PART = 0.1
 """A smaller fraction of the largest difference of a function is not worth a name."""
 
@@ -54,6 +61,11 @@ class InstructionDifference:
     """The largest relative difference between starts of the same build."""
     functions: tuple[FunctionDifference, ...] = ()
     """Those with a certain difference, the largest first."""
+    user_share: float = math.nan
+    """The fraction of its time in which the command executes instructions in user space, which are those that
+    are counted; NaN: unknown. It exceeds 1 if several processes run at once."""
+    layouts: int = 1
+    """The number of layouts in which both builds were measured."""
     stacks: tuple[InstructionCounts, InstructionCounts] = field(default=({}, {}), hash=False, repr=False)
     """The instructions before and after with all callers; empty if these are not known."""
 
@@ -62,10 +74,24 @@ class InstructionDifference:
         """The largest relative difference that may be none."""
         return max(_CERTAIN * self.spread, _SMALLEST)
 
-    @property
-    def is_none(self) -> bool:
-        """Whether both builds certainly execute the same instructions, function by function."""
-        return self.spread <= _UNSTEADY and abs(self.relative) <= self.margin and not self.functions
+    def explains_none_of(self, difference: float) -> bool:
+        """Return whether both builds certainly execute the same instructions, function by function.
+
+        :param difference: the relative difference in time; the instructions must be known to a third of it.
+        """
+        is_none = abs(self.relative) <= self.margin and not self.functions
+        return is_none and self.margin <= max(abs(difference) / 3, _SMALLEST)
+
+    def may_be_layout(self, difference: float) -> bool:
+        """Return whether the position of code and data in memory may be the only reason of a difference.
+
+        That is so if a command that computes all the time executes the same instructions in nearly the same
+        time, and the builds were measured in one layout only.
+
+        :param difference: the relative difference in time.
+        """
+        is_small = abs(difference) <= _BY_LAYOUT and self.layouts == 1
+        return is_small and self.user_share >= _COMPUTES and self.explains_none_of(difference)
 
     def describe(self, before: str, after: str) -> str:
         """Return the difference in one sentence.

@@ -15,7 +15,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +28,7 @@ from perftrend.bisect import (
     BisectState,
     CommitRange,
     CsitHalving,
+    Culprit,
     MeasureStep,
     OutcomeKind,
     Strategy,
@@ -40,10 +41,13 @@ from perftrend.execution.build_measurement import NumbersCheck, read_deviations
 from perftrend.execution.scope import JobScope
 from perftrend.files import acquire_lock, write_whole
 from perftrend.model import BuildMeasurement, TraceKey
+from perftrend.text import HASH, share
 
 ShowStep: TypeAlias = Callable[[MeasureStep | BuildMeasurement | BuildError, int], None]
 """Shows the beginning or the result of a step, with its number from 1."""
 
+_AFFECTED = 0.5
+"""A test with a smaller probability of being affected does not count."""
 REQUEST_FILE, SESSION = "asked.json", "session.jsonl"
 """Files of a build's folder in the archive: the request, and the finished session."""
 
@@ -52,11 +56,29 @@ REQUEST_FILE, SESSION = "asked.json", "session.jsonl"
 class ExplainedCulprit:
     """The instructions that the builds around a culprit execute."""
 
+    culprit: Culprit
     before: str
     """The last measured commit before the change."""
     after: str
     """The first one with it."""
     instructions: InstructionDifference
+
+    @property
+    def difference(self) -> float:
+        """The largest relative difference of a test that is affected; NaN if a test fails on one side."""
+        sizes = [each.relative for each in self.culprit.effects.values() if not each.probability < _AFFECTED]
+        return math.nan if any(map(math.isnan, sizes)) else max(sizes, key=abs, default=math.nan)
+
+    @property
+    def doubt(self) -> str:
+        """Why the commit may be innocent, in one sentence; empty if nothing suggests it."""
+        if not self.instructions.may_be_layout(self.difference):
+            return ""
+        size = share(abs(self.difference))
+        return (
+            f"{self.after[:HASH]} differs from {self.before[:HASH]} by {size} but executes the same "
+            "instructions, so the position of its code in memory may be the only reason"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +101,12 @@ class BisectPlan:
         """The state that the session has recorded so far."""
         records = _records(self.session)
         return state_of(records, self.session) if records else BisectState(self.commit_range)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the same request continues the search, because it ended undecided."""
+        records = _records(self.session)
+        return bool(records) and _is_undecided(records[-1])
 
     def close(self) -> None:
         """Move the session into the archive."""
@@ -231,7 +259,8 @@ def search(
             notify=_SearchProgress(show_step, len(plan.state.measured)).show,
         )
         outcome = session.run()
-        return outcome, list(_count_instructions(outcome, plan.state, product))
+        explained = list(_count_instructions(outcome, plan.state, product))
+        return name_no_doubtful(outcome, explained), explained
 
 
 def _count_instructions(
@@ -243,7 +272,28 @@ def _count_instructions(
             continue
         before, after = state.adjacent_commits(culprit)
         if difference := product.compare_instructions(before, after):
-            yield ExplainedCulprit(before, after, difference)
+            yield ExplainedCulprit(culprit, before, after, difference)
+
+
+def name_no_doubtful(outcome: BisectOutcome, explained: Sequence[ExplainedCulprit]) -> BisectOutcome:
+    """Leave out the culprits that may be innocent; if none remains, the search is undecided.
+
+    More measurements do not help then, but other layouts of the builds do.
+    """
+    doubts = {each.culprit: each.doubt for each in explained if each.doubt}
+    culprits = tuple(each for each in outcome.culprits if each not in doubts)
+    if culprits == outcome.culprits:
+        return outcome
+    if culprits:
+        return replace(outcome, culprits=culprits)
+    return replace(
+        outcome,
+        kind=OutcomeKind.UNDECIDED,
+        reason=next(iter(doubts.values())),
+        culprits=(),
+        belief=(),
+        smallest_visible={},
+    )
 
 
 def _numbers_check(plan: BisectPlan, product: Builds) -> NumbersCheck:

@@ -26,11 +26,18 @@ from types import TracebackType
 from typing import Self
 
 from perftrend import sandbox
-from perftrend.analysis.instructions import InstructionCounts, InstructionDifference, compare_instructions
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.builds import commands, valgrind
 from perftrend.builds.cache import BuildCache, BuiltCommit, modification_time
 from perftrend.builds.commands import Stop, StoppedError
-from perftrend.builds.measurement import CommandFailure, Work, count_instructions, install, measure
+from perftrend.builds.measurement import (
+    CommandFailure,
+    Work,
+    compare_work,
+    count_instructions,
+    install,
+    measure,
+)
 from perftrend.builds.observation import Observer
 from perftrend.builds.profile import Profile, load
 from perftrend.clients.git import Address, Repository
@@ -42,8 +49,6 @@ from perftrend.settings import ProjectSettings
 
 _HANGS_AFTER_S, _HANGS_AFTER_RATIO = 10.0, 20.0
 """When a start of the command hangs: after this time, if no other start took so long by this ratio."""
-_COUNTED_STARTS = 2
-"""Starts of each build whose instructions are counted."""
 _LONGEST_COUNT_S = 60.0
 """Instructions are not counted if a start takes longer than this with Valgrind."""
 _LOGS_PER_BUILD = 10
@@ -165,11 +170,12 @@ class Builds:
         self.profile = profile
         self.repository = repository
         self.folder = folder.resolve()
+        self._copies = self.folder / "measuring"
         self._cache = BuildCache(self.folder, maximum)
         self._sandbox = sandbox
         self._log = log
         self._failed: dict[str, BuildError] = {}
-        self._longest_start_s = 0.0
+        self._starts_s: list[float] = []
         self.failure: CommandFailure | None = None
         """Why the last measurement has no numbers; None if it has some."""
         self._in_use: dict[str, int] = {}
@@ -336,8 +342,7 @@ class Builds:
         :raises TestbedError: if this machine cannot run it.
         """
         work = replace(self._work(built.commit), longest_s=self._longest_s())
-        place = self.folder / "measuring"
-        measured, self.failure = measure(work, built.folder, place, self._observer, number)
+        measured, self.failure = measure(work, built.folder, self._copies, self._observer, number)
         if not measured.failed:
             self.expect_durations_of([measured])
         return measured
@@ -348,55 +353,49 @@ class Builds:
         for each in measurements:
             if not each.failed:
                 took_s = (each.finished - each.started).total_seconds()
-                self._longest_start_s = max(self._longest_start_s, took_s / repetitions)
+                self._starts_s.append(took_s / repetitions)
 
     def compare_instructions(self, before: str, after: str) -> InstructionDifference | None:
         """Count the instructions that two commits execute in a start of the profile's command, in turn.
 
         :param before: the whole hash of the earlier commit.
         :param after: that of the later one.
-        :returns: None if they are not counted: if the profile says so, if Valgrind is not installed, or if
-            the command does not work with it, or only slowly. The log has the reason.
+        :returns: None if the profile says so, if Valgrind is not installed, or if it fails or takes too long.
         """
         table = self.profile.measure
-        if table is None or table.remote or table.instructions == "no" or not self._finds(valgrind.PROGRAM):
+        path = commands.environment(self.profile.environment, self.profile.inherit).get("PATH")
+        if table is None or not table.counts_instructions or not shutil.which(valgrind.PROGRAM, path=path):
             return None
         slowdown = 1.0 if table.instructions == "measure" else valgrind.SLOWDOWN
-        start_s = self._longest_start_s
+        # Longer ones also waited until the machine was no longer disturbed.
+        start_s = min(self._starts_s, default=0.0)
         if start_s * slowdown > _LONGEST_COUNT_S:
-            self._log(
-                f"instructions are not counted: a start takes {start_s:.1f} s, and much longer while counted"
-            )
+            self._log(f"instructions are not counted: a start takes {start_s:.1f} s, and much longer then")
             return None
         self._log(f"counting the instructions of {before[:12]} and {after[:12]}")
         try:
-            sides = [self.build(commit) for commit in (before, after)]
-            starts = [[self._count_instructions(built) for built in sides] for _ in range(_COUNTED_STARTS)]
-            difference = compare_instructions(*zip(*starts, strict=True))
+            earlier, later = self._counted(before), self._counted(after)
+            difference = compare_work((earlier, later), self._copies, self._observer)
         except (PerftrendError, OSError) as error:
             # The difference itself is known: it must not be lost because it is not explained.
             self._log(f"instructions are not counted: {explain(error)}")
             return None
         try:
-            first, last = (self._count_instructions(built, with_callers=True) for built in sides)
+            first, last = (
+                count_instructions(work, artifacts, self._copies, self._observer, with_callers=True)
+                for work, artifacts in (earlier, later)
+            )
         except (PerftrendError, OSError) as error:
             self._log(f"the graph of the instructions cannot be drawn: {explain(error)}")
             return difference
         return replace(difference, stacks=(first, last))
 
-    def _count_instructions(self, built: BuiltCommit, *, with_callers: bool = False) -> InstructionCounts:
-        work = replace(self._work(built.commit), longest_s=_LONGEST_COUNT_S)
-        place = self.folder / "measuring"
-        return count_instructions(work, built.folder, place, self._observer, with_callers=with_callers)
-
-    def _finds(self, program: str) -> bool:
-        """Return whether the commands of the profile find a program."""
-        path = commands.environment(self.profile.environment, self.profile.inherit).get("PATH")
-        return shutil.which(program, path=path) is not None
+    def _counted(self, commit: str) -> tuple[Work, Path]:
+        return replace(self._work(commit), longest_s=_LONGEST_COUNT_S), self.build(commit).folder
 
     def _longest_s(self) -> float:
         """Return the time after which a start of the command hangs, as it is so much slower than others."""
-        longest_s = self._longest_start_s
+        longest_s = max(self._starts_s, default=0.0)
         return max(_HANGS_AFTER_S, _HANGS_AFTER_RATIO * longest_s) if longest_s else math.inf
 
     def _work(self, commit: str) -> Work:

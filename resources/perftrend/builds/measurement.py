@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from perftrend.analysis.instructions import InstructionCounts
+from perftrend.analysis.instructions import InstructionCounts, InstructionDifference, compare_instructions
 from perftrend.builds import commands, valgrind
 from perftrend.builds.commands import MOST_BYTES, Steps, Stop
 from perftrend.builds.observation import Observer
@@ -41,6 +41,11 @@ _NOTE = "# "
 """Begins the lines of a log that perftrend writes."""
 _OF_TIME = frozenset({"ns", "us", "µs", "μs", "ms", "s", "sec", "seconds", "min"})
 """Units of durations, of which less is better."""
+_COUNTED_STARTS = 2
+"""Starts of each build whose instructions are counted."""
+_LONG_ENOUGH_S, _MOST_STARTS = 0.3, 10
+"""How long a command runs, and in how many starts at most, until its use of the core is known: the kernel
+counts the time of a core in steps of 10 ms."""
 _PADDING_BYTES = 1032
 """The environment of each variant is larger by this, which is not a multiple of a cache line or a page."""
 
@@ -239,6 +244,44 @@ def count_instructions(
                 reason = f"with {valgrind.PROGRAM}, {error}"
                 raise BuildError(reason, step="measure", log=str(work.log("measure"))) from None
         return valgrind.read_counts(copy)
+
+
+def compare_work(
+    builds: tuple[tuple[Work, Path], tuple[Work, Path]], place: Path, observer: Observer
+) -> InstructionDifference:
+    """Compare the instructions that two builds execute in a start of the profile's command, in turn.
+
+    :param builds: the earlier one and the later one, each with the folder of its artifacts.
+    :param place: as for :func:`measure`.
+    :raises BuildError: as :func:`count_instructions`.
+    :raises TestbedError: if this machine cannot run the command.
+    """
+    table = _table(builds[0][0])
+    starts = [
+        [count_instructions(work, artifacts, place, observer) for work, artifacts in builds]
+        for _ in range(_COUNTED_STARTS)
+    ]
+    found = compare_instructions(*zip(*starts, strict=True))
+    if table.instructions == "measure":
+        return found
+    share = min(_user_share(work, artifacts, place, observer) for work, artifacts in builds)
+    return replace(found, user_share=share, layouts=table.variants)
+
+
+def _user_share(work: Work, artifacts: Path, place: Path, observer: Observer) -> float:
+    """Return the fraction of its time that the command spends in user space; NaN if its starts are too short.
+
+    The time of other programs is left out.
+    """
+    own_s = user_s = 0.0
+    for _ in range(_MOST_STARTS):
+        _observe(work, artifacts, place, observer, 0)
+        seen = observer.seen
+        own_s += seen.elapsed_s - seen.others_s - seen.stolen_s
+        user_s += seen.user_s
+        if own_s >= _LONG_ENOUGH_S:
+            return user_s / own_s
+    return math.nan
 
 
 def _start(

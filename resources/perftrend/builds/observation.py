@@ -133,6 +133,10 @@ def _of_children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _user_time_of_children_s() -> float:
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+
+
 @dataclass(frozen=True, slots=True)
 class Gauges:
     """The readings of a machine; tests replace them."""
@@ -142,6 +146,7 @@ class Gauges:
     pulse: Callable[[int], Pulse] = measure_pulse
     usage: Callable[[], Mapping[int, Usage]] = read_usage
     commands_s: Callable[[], float] = _of_children_s
+    user_s: Callable[[], float] = _user_time_of_children_s
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -160,6 +165,8 @@ class StartObservation:
     """CPU time of other programs on its cores."""
     stolen_s: float = 0.0
     """Time that the host did not give to its cores."""
+    user_s: float = 0.0
+    """CPU time of the command and its processes in user space."""
 
     @property
     def disturbances(self) -> Mapping[str, str]:
@@ -225,14 +232,20 @@ class Observer:
         gauges = self._gauges
         before = self._fast_pulses() if self._one_core else self._pulses()
         cores = self._choose(before) if self._one_core else gauges.cores()
-        usage, commands_s, began = gauges.usage(), gauges.commands_s(), gauges.monotonic()
+        usage, commands_s, user_s, began = (
+            gauges.usage(),
+            gauges.commands_s(),
+            gauges.user_s(),
+            gauges.monotonic(),
+        )
         with gauges.pin(cores):
             yield
         elapsed_s, commands_s = gauges.monotonic() - began, gauges.commands_s() - commands_s
+        user_s = gauges.user_s() - user_s
         used = _difference(usage, gauges.usage(), cores)
         after = {core: gauges.pulse(core) for core in before if core in cores}
         others_s = max(0.0, used.busy_s - commands_s)
-        self.seen = StartObservation(cores, before, after, elapsed_s, others_s, used.stolen_s)
+        self.seen = StartObservation(cores, before, after, elapsed_s, others_s, used.stolen_s, user_s)
         self._in_a_row = {kind: self._in_a_row.get(kind, 0) + 1 for kind in self.seen.disturbances}
 
     def _pulses(self) -> Mapping[int, Pulse]:

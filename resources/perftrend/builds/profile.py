@@ -170,6 +170,11 @@ class MeasureTable(ProfileTable):
     """Whether Valgrind counts the instructions of the command: to explain a difference, if it is installed;
     as what is measured, instead of the numbers that the command prints; or never."""
 
+    @property
+    def counts_instructions(self) -> bool:
+        """Whether instructions are counted if Valgrind is installed."""
+        return self.instructions != "no" and not self.remote
+
 
 class SandboxTable(ProfileTable):
     """What the commands of a change under review may use."""

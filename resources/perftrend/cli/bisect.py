@@ -200,7 +200,7 @@ def bisection(given: argparse.Namespace, settings: Settings, job_request: JobReq
             bisect_report = reporter.report(outcome, explained)
             code = reporter.publish(bisect_report)
             record_result(job_request, settings, result_of(bisect_report))
-            if code == errors.EXIT_PASS and outcome.kind is not OutcomeKind.UNDECIDED:
+            if code == errors.EXIT_PASS and not plan.is_resumable:
                 # Otherwise, the same command posts the report again, or resumes an undecided search.
                 plan.close()
     return exit_code(bisect_report, unstable=settings.analysis.regression == "unstable") or code

@@ -15,6 +15,7 @@ from perftrend.perftest.verdict import (
     PatchVerdict,
     Round,
     collect_results,
+    doubt_layouts,
     judge,
     measure_rounds,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "PatchVerdict",
     "Round",
     "collect_results",
+    "doubt_layouts",
     "judge",
     "measure_rounds",
 ]

@@ -31,6 +31,7 @@ from perftrend.perftest import (
     PatchFinding,
     PatchVerdict,
     Round,
+    doubt_layouts,
     judge,
     measure_rounds,
 )
@@ -170,7 +171,8 @@ def compare(
             owner=plan.job,
         ) as testbed:
             verdict, rounds = _measure_rounds(plan, built, testbed, in_progress)
-            return verdict, rounds, _count_instructions(plan, verdict, product)
+            instructions = _count_instructions(plan, verdict, product)
+            return doubt_layouts(verdict, instructions) if instructions else verdict, rounds, instructions
     except _BrokenError as error:
         log = Path(error.log)
         if log.is_file():

@@ -32,6 +32,7 @@ from perftrend.analysis.comparison import (
     decision_probability,
 )
 from perftrend.analysis.comparison.decision import CHANCE
+from perftrend.analysis.instructions import InstructionDifference
 from perftrend.model import NOT_VALID, Better, BuildMeasurement, MetricSamples
 
 _NO_RESULT = "the measurement has no result for it"
@@ -165,6 +166,8 @@ class PatchTestVerdict:
     """The probability that the remaining rounds decide the test; 0 if it is decided."""
     is_settled: bool = True
     """Whether the test needs no further rounds."""
+    may_be_layout: bool = False
+    """Whether it is undecided because the position of code in memory may make the whole difference."""
 
     @property
     def unit(self) -> str:
@@ -249,6 +252,18 @@ def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: PatchCriteria
     least = _HOPEFUL if is_blamed and is_late else CHANCE
     settled = [replace(test, is_settled=test.chance <= least) for test in judged]
     return PatchVerdict(tuple(sorted(settled, key=_rank)), len(rounds))
+
+
+def doubt_layouts(verdict: PatchVerdict, instructions: InstructionDifference) -> PatchVerdict:
+    """Leave tests undecided whose difference the position of code in memory alone may make."""
+    differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
+    tests = [
+        replace(test, finding=PatchFinding.UNDECIDED, may_be_layout=True)
+        if test.comparison and test.finding in differ and instructions.may_be_layout(test.comparison.relative)
+        else test
+        for test in verdict.tests
+    ]
+    return replace(verdict, tests=tuple(sorted(tests, key=_rank)))
 
 
 def collect_results(test: str, side: BuildSide, rounds: Sequence[Round]) -> PatchTestResults:

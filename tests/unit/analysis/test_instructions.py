@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftrend.analysis.instructions import InstructionDifference
+from perftrend.analysis.instructions import FunctionDifference, InstructionDifference
 from perftrend.analysis.instructions import compare_instructions as compare_paths
 
 BEFORE = {"main": 1_000, "lookup": 600_000, "copy": 399_000}
@@ -71,6 +73,35 @@ def test_same_work_is_no_cause() -> None:
         "itself does the same work: look at where code and data lie in memory, at the kernel and at waiting."
         == described([BEFORE, BEFORE], [{**BEFORE, "main": 1_100}, BEFORE])
     )
+
+
+SAME = InstructionDifference(0.0002, spread=0.0001, user_share=0.98)
+
+
+@pytest.mark.parametrize("difference", [0.01, 0.05, -0.03])
+def test_small_difference_of_the_same_work_may_be_layout(difference: float) -> None:
+    assert SAME.may_be_layout(difference)
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        (SAME, 0.06),
+        (SAME, math.nan),
+        (SAME, math.inf),
+        (replace(SAME, relative=0.02), 0.03),
+        (replace(SAME, functions=(FunctionDifference("lookup", 0.01),)), 0.03),
+        (replace(SAME, user_share=0.7), 0.03),
+        (replace(SAME, user_share=math.nan), 0.03),
+        (replace(SAME, layouts=3), 0.03),
+        (replace(SAME, spread=0.019), 0.05),
+    ],
+    ids=["large", "fails", "infinite", "more", "moved", "waits", "unknown", "layouts", "unsteady"],
+)
+def test_difference_with_another_reason_is_not_layout(
+    found: InstructionDifference, difference: float
+) -> None:
+    assert not found.may_be_layout(difference)
 
 
 def test_work_of_a_program_that_runs_for_a_fixed_time_moves_between_functions() -> None:

@@ -52,6 +52,7 @@ class Machine:
     """The speeds after each sleep, as far as they change."""
     now_s: float = 50.0
     commands_s: float = 3.0
+    user_s: float = 2.0
     used: dict[int, Usage] = field(default_factory=dict)
 
     def observer(self, *, one_core: bool = True) -> Observer:
@@ -61,6 +62,7 @@ class Machine:
             pulse=self.pulse,
             usage=self.usage,
             commands_s=lambda: self.commands_s,
+            user_s=lambda: self.user_s,
             monotonic=lambda: self.now_s,
             sleep=self.sleep,
         )
@@ -90,6 +92,7 @@ class Machine:
         before = self.used.get(core, Usage(7.0, 7.0))
         self.used[core] = Usage(before.busy_s + elapsed_s + others_s, before.stolen_s + stolen_s)
         self.commands_s += elapsed_s
+        self.user_s += 0.9 * elapsed_s
         self.now_s += elapsed_s + others_s + stolen_s
 
 
@@ -112,6 +115,16 @@ def test_command_on_a_steady_machine_runs_once() -> None:
     assert "" == observer.seen.disturbed
     pulses, used = "pulses 1.000, 1.000 ms before and 1.000 ms after", "others used 0.00 s, the host 0.00 s"
     assert f"cores 1; {pulses}; 1.00 s, {used}" == str(observer.seen)
+
+
+def test_time_of_the_command_in_user_space_is_seen() -> None:
+    machine = Machine({0: 1.0})
+    observer = machine.observer()
+
+    with observer.observe():
+        machine.run(1.0, others_s=1.0, stolen_s=0.5)
+
+    assert pytest.approx(0.9) == observer.seen.user_s
 
 
 def test_command_is_repeated_while_the_machine_changes_its_speed() -> None:

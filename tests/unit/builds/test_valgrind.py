@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -284,9 +285,40 @@ def test_large_files_end_the_counting(tmp_path: Path, monkeypatch: pytest.Monkey
         valgrind.read_counts(tmp_path)
 
 
-def test_hash_seed_is_the_same_in_each_start(counting: Callable[..., tuple[Builds, str, str]]) -> None:
-    script = 'test "$PYTHONHASHSEED" = 0 || exit 1; echo 1'
+def test_hash_seed_is_the_same_in_each_counted_start(
+    counting: Callable[..., tuple[Builds, str, str]], tmp_path: Path
+) -> None:
+    seeds = tmp_path / "seeds"
+    script = f'echo "${{PYTHONHASHSEED-none}}" >> {seeds}; echo 1'
     builds, first, second = counting(first=script, second=script)
 
     assert "PYTHONHASHSEED" not in os.environ
     assert builds.compare_instructions(first, second) is not None
+    counted = [each for each in seeds.read_text().split() if each != "none"]
+    assert ["0"] * 6 == counted
+
+
+@pytest.mark.parametrize("variants", [1, 3])
+def test_command_that_waits_computes_for_a_small_part_of_its_time(
+    counting: Callable[..., tuple[Builds, str, str]], variants: int
+) -> None:
+    builds, first, second = counting(first="sleep 0.2; echo 1", second="sleep 0.2; echo 2", variants=variants)
+
+    found = builds.compare_instructions(first, second)
+
+    assert found is not None
+    assert 0 < found.user_share < 0.5
+    assert variants == found.layouts
+    assert not found.may_be_layout(0.03)
+
+
+def test_use_of_the_core_by_a_short_command_is_unknown(
+    counting: Callable[..., tuple[Builds, str, str]],
+) -> None:
+    builds, first, second = counting(first="echo 1", second="echo 2")
+
+    found = builds.compare_instructions(first, second)
+
+    assert found is not None
+    assert math.isnan(found.user_share)
+    assert not found.may_be_layout(0.03)

@@ -275,8 +275,10 @@ def _made(report: BisectReport, culprit: Culprit) -> str:
 
 def _same_work(report: BisectReport, culprit: Culprit) -> str:
     """Return the warning that a build may have become slower without a fault of its commit."""
-    pairs = {(each.before, each.after) for each in report.explained if each.instructions.is_none}
-    is_same = bool(pairs) and report.state.adjacent_commits(culprit) in pairs
+    is_same = any(
+        each.culprit == culprit and each.instructions.explains_none_of(each.difference)
+        for each in report.explained
+    )
     return ", although it executes the same instructions" if is_same else ""
 
 
@@ -342,6 +344,9 @@ def _notes(report: BisectReport) -> Iterator[str]:
     state, outcome = report.state, report.outcome
     for each in report.explained:
         yield each.instructions.describe(each.before[:HASH], each.after[:HASH])
+        if each.doubt:
+            named = f"Not named: {each.doubt}. " if outcome.culprits else ""
+            yield f"{named}To decide it, measure each build in several layouts (measure.variants)."
     if outcome.kind is OutcomeKind.FOUND:
         yield f"Ended because {outcome.reason}."
     if outcome.kind is OutcomeKind.UNDECIDED and outcome.belief:

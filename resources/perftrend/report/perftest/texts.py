@@ -119,8 +119,13 @@ def sentence(report: PerftestReport) -> str:
 def _same_work(report: PerftestReport) -> str:
     """Return the warning that a patch may have changed the speed without a fault of its own."""
     changes = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
-    has_changed = any(test.finding in changes for test in report.verdict.tests)
-    is_same = has_changed and report.instructions is not None and report.instructions.is_none
+    sizes = [
+        test.comparison.relative
+        for test in report.verdict.tests
+        if test.comparison and test.finding in changes
+    ]
+    found = report.instructions
+    is_same = bool(sizes) and found is not None and found.explains_none_of(max(sizes, key=abs))
     return " Both builds execute the same instructions." if is_same else ""
 
 
@@ -294,6 +299,7 @@ def _notes(report: PerftestReport) -> Iterator[str]:
     yield from _too_few_rounds(verdict)
     yield from _other_noise(verdict)
     yield from _layouts(verdict)
+    yield from _same_instructions(verdict)
     yield from _outliers(verdict)
     for test in verdict.tests:
         for side, build in ((BuildSide.PARENT, test.parent), (BuildSide.CURRENT, test.current)):
@@ -305,7 +311,9 @@ def _notes(report: PerftestReport) -> Iterator[str]:
 
 def _power(verdict: PatchVerdict) -> Iterator[str]:
     """Yield the size of a difference that would have been shown, if tests are undecided."""
-    undecided = [test for test in verdict.tests if test.finding is PatchFinding.UNDECIDED]
+    undecided = [
+        test for test in verdict.tests if test.finding is PatchFinding.UNDECIDED and not test.may_be_layout
+    ]
     least = span(test.comparison.smallest for test in undecided if test.comparison)
     if least:
         each = ", depending on the test," if " to " in least else ""
@@ -350,6 +358,21 @@ def _layouts(verdict: PatchVerdict) -> Iterator[str]:
         yield (
             f"{_one_or_count(where)}: the builds differ, but each of them differs as much from layout to "
             "layout; measure them in more layouts."
+        )
+
+
+def _same_instructions(verdict: PatchVerdict) -> Iterator[str]:
+    """Yield a note on tests that differ although the builds execute the same instructions."""
+    sizes = {
+        test.test: test.comparison.relative
+        for test in verdict.tests
+        if test.comparison and test.may_be_layout
+    }
+    if sizes:
+        yield (
+            f"{_one_or_count(list(sizes))}: the builds differ by {span(sizes.values())} but execute the same "
+            "instructions, so the position of code in memory may be the only reason; measure them in several "
+            "layouts (measure.variants)."
         )
 
 

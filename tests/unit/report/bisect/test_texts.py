@@ -77,7 +77,8 @@ def test_sentence_is_what_a_busy_person_has_to_know(kind: str) -> None:
     ("relative", "warning"), [(0.0, ", although it executes the same instructions"), (0.1, "")]
 )
 def test_sentence_warns_if_the_program_does_the_same_work(relative: float, warning: str) -> None:
-    explained = ExplainedCulprit(name(1), name(2), InstructionDifference(relative, spread=0.0001))
+    (culprit,) = KINDS["slower"].outcome.culprits
+    explained = ExplainedCulprit(culprit, name(1), name(2), InstructionDifference(relative, spread=0.0001))
 
     assert SENTENCES["slower"].replace(" %.", f" %{warning}.") == sentence(slower(explained=[explained]))
 

@@ -8,7 +8,7 @@ import pytest
 
 from perftrend.analysis.instructions import InstructionDifference
 from perftrend.model import NOT_VALID, BuildMeasurement
-from perftrend.perftest import Broken, BuildSide, PatchFinding, PatchVerdict, Round, judge
+from perftrend.perftest import Broken, BuildSide, PatchFinding, PatchVerdict, Round, doubt_layouts, judge
 from perftrend.report.perftest import sentence, texts
 from tests.unit.perftest.made import CRITERIA, measured, noisy
 from tests.unit.report.perftest.reports import SUBJECT, compared, report, rounds_of
@@ -55,6 +55,22 @@ def test_sentence_warns_if_the_program_does_the_same_work(
     difference = InstructionDifference(relative, spread=0.0001)
 
     assert expected == sentence(compared({"a": (1e6, level)}, instructions=difference))
+
+
+def test_difference_that_the_layout_may_make_is_undecided() -> None:
+    same = InstructionDifference(0.0, spread=0.0, user_share=0.99)
+    whole = compared({"a": (1e6, 0.97e6), "b": (1e6, 0.8e6)}, instructions=same)
+
+    told = replace(whole, verdict=doubt_layouts(whole.verdict, same))
+
+    assert "1 of 2 tests is slower by 20 %; 1 is undecided. Both builds execute the same instructions." == (
+        sentence(told)
+    )
+    assert (
+        "a: the builds differ by 3 % but execute the same instructions, so the position of code in memory "
+        "may be the only reason; measure them in several layouts (measure.variants)."
+    ) in texts.notes(told)
+    assert not any("would probably have been shown" in note for note in texts.notes(told))
 
 
 def test_failure_with_the_patch_alone_is_in_the_sentence() -> None:
