@@ -184,6 +184,41 @@ class EnvironmentChange:
         return f"{self.name} {self.before} → {self.after}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class MeasuredCommit:
+    """A commit as a testbed measured it."""
+
+    moment: datetime
+    """When it was first measured, UTC."""
+    revision: str = field(default="", compare=False)
+    """Its hash; empty if not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectRange:
+    """The commits after ``last_good`` up to ``first_changed``, of which one is the reason.
+
+    :raises ValueError: if there is no such commit.
+    """
+
+    last_good: MeasuredCommit
+    first_changed: MeasuredCommit
+
+    def __post_init__(self) -> None:
+        if not self.last_good < self.first_changed:
+            raise ValueError(f"there is no commit after {self.last_good} and up to {self.first_changed}")
+
+    def overlaps(self, other: SuspectRange) -> bool:
+        """Whether some commit is in both."""
+        return self.last_good < other.first_changed and other.last_good < self.first_changed
+
+    def within(self, other: SuspectRange) -> SuspectRange:
+        """Return the commits that are in both; they must overlap."""
+        return SuspectRange(
+            max(self.last_good, other.last_good), min(self.first_changed, other.first_changed)
+        )
+
+
 REFERENCE = "reference"
 """The experiment of runs that measure the reference build of a testbed, which never changes."""
 

@@ -264,7 +264,7 @@ def _of_item(site: AppContext, identity: int) -> _Scope:
     stored = site.catalog.now().by_hash.get(item.trace)
     span = item.span
     return _Scope(
-        item.testbed, stored.key if stored else None, span.last_good_revision, span.first_changed_revision
+        item.testbed, stored.key if stored else None, span.last_good.revision, span.first_changed.revision
     )
 
 

@@ -49,12 +49,12 @@ def item(site: Context, _: Viewer, trace: TraceHash, commit: Commit = "") -> Red
     if not found:
         testbed = stored.key.as_dict().get("testbed", "")
         return RedirectResponse(f"/triage?{urlencode({'status': 'all', 'testbed': testbed})}", 303)
-    best = max(found, key=lambda each: (_is_at(each, commit), each.span.first_changed))
+    best = max(found, key=lambda each: (_is_at(each, commit), each.span.first_changed.moment))
     return RedirectResponse(f"/triage/{best.identity}", 303)
 
 
 def _is_at(item: Item, commit: str) -> bool:
-    return bool(commit) and item.span.first_changed_revision.startswith(commit)
+    return bool(commit) and item.span.first_changed.revision.startswith(commit)
 
 
 def _one(site: AppContext, trace: str) -> StoredTrace:

@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from perftrend.dashboard import AppContext
 from perftrend.dashboard.search import MOST, SHOWN
-from perftrend.model import Better, Result, Run, Status, TraceKey
+from perftrend.model import Better, MeasuredCommit, Result, Run, Status, SuspectRange, TraceKey
 from perftrend.store import Store
-from perftrend.store.alerts import Item, Rules, Span, TriageEdit
+from perftrend.store.alerts import Item, Rules, TriageEdit
 from tests.unit.dashboard.conftest import FIRST, METRICS, STEP, TESTBEDS, TESTS, Filled, commit
 
 JSON = {"Accept": "application/json"}
@@ -30,7 +30,7 @@ def found(client: TestClient, q: str, group: str = "") -> dict[str, Any]:
 @pytest.fixture
 def item(store: Store) -> Item:
     """Give a regression at the step."""
-    span = Span(FIRST, commit(STEP - 1), NOW, commit(STEP))
+    span = SuspectRange(MeasuredCommit(FIRST, commit(STEP - 1)), MeasuredCommit(NOW, commit(STEP)))
     with store.alerts.night(TESTBEDS[0], newest_run=1, since=None) as night:
         identity = night.add_item("regression", span, owner="Ann Lee, bob", now=NOW)
     edit = TriageEdit(identity, 1, "bug", "Ticket 100%_4711")

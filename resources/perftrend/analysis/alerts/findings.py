@@ -29,13 +29,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from itertools import pairwise
 from operator import attrgetter
 
-from perftrend.model import finite
+from perftrend.model import MeasuredCommit, SuspectRange, finite
 
 
 class FindingKind(StrEnum):
@@ -52,41 +52,6 @@ class FindingKind(StrEnum):
 
 
 CHANGES = (FindingKind.REGRESSION, FindingKind.PROGRESSION, FindingKind.TESTBED)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class MeasuredCommit:
-    """A commit as a testbed measured it."""
-
-    moment: datetime
-    """When it was first measured, UTC."""
-    revision: str = field(default="", compare=False)
-    """Its hash; empty if not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuspectRange:
-    """The commits after ``last_good`` up to ``first_changed``, of which one is the reason.
-
-    :raises ValueError: if there is no such commit.
-    """
-
-    last_good: MeasuredCommit
-    first_changed: MeasuredCommit
-
-    def __post_init__(self) -> None:
-        if not self.last_good < self.first_changed:
-            raise ValueError(f"there is no commit after {self.last_good} and up to {self.first_changed}")
-
-    def overlaps(self, other: SuspectRange) -> bool:
-        """Whether some commit is in both."""
-        return self.last_good < other.first_changed and other.last_good < self.first_changed
-
-    def within(self, other: SuspectRange) -> SuspectRange:
-        """Return the commits that are in both; they must overlap."""
-        return SuspectRange(
-            max(self.last_good, other.last_good), min(self.first_changed, other.first_changed)
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,12 @@ from perftrend.analysis.alerts.findings import (
     FindingKind,
     FindingMatches,
     KnownFinding,
-    MeasuredCommit,
-    SuspectRange,
     Threshold,
     common_range,
     match_findings,
 )
 from perftrend.analysis.reportable_changes import MOVED_RUNS, WATCHED_RUNS
-from perftrend.model import Better, Samples
+from perftrend.model import Better, MeasuredCommit, Samples, SuspectRange
 
 _LAST_VALUES = 3
 """The number of last columns with a value that, with those between them, show which jobs measure a trace."""

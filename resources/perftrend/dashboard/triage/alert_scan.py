@@ -16,8 +16,6 @@ from perftrend.analysis.alerts import (
     FindingKind,
     FindingRule,
     KnownFinding,
-    MeasuredCommit,
-    SuspectRange,
     Threshold,
     TraceHistory,
     find_measuring_jobs,
@@ -29,7 +27,7 @@ from perftrend.analysis.formula import Query, Term
 from perftrend.analysis.query import TraceTable, parse
 from perftrend.analysis.reference import Blame, ReferenceTrend, ReferenceTrends
 from perftrend.errors import PerftrendError
-from perftrend.model import REFERENCE, Better
+from perftrend.model import REFERENCE, Better, MeasuredCommit, SuspectRange
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Override, Rules
 from perftrend.store.tiles import Axis, StoredTrace

@@ -24,8 +24,6 @@ from perftrend.analysis.alerts import (
     FindingGroup,
     FindingKind,
     KnownFinding,
-    MeasuredCommit,
-    SuspectRange,
     common_range,
     distinct,
     match_findings,
@@ -37,7 +35,7 @@ from perftrend.dashboard.triage.alert_scan import ScanResult, look, watches_of
 from perftrend.dashboard.triage.notifications import deliver, payload_of, targets_of
 from perftrend.errors import StoreError, explain
 from perftrend.store import Store
-from perftrend.store.alerts import Night, Span
+from perftrend.store.alerts import Night, span_columns
 
 LOG = logging.getLogger(__name__)
 
@@ -174,29 +172,7 @@ def look_at(site: AppContext, testbed: str, seen: dict[str, CompletedScan]) -> b
 
 def columns_of(finding: Finding) -> dict[str, Any]:
     """Return the columns of a finding in the store."""
-    span = span_of(finding.range)
-    return {
-        "last_good": span.last_good,
-        "last_good_revision": span.last_good_revision,
-        "first_changed": span.first_changed,
-        "first_changed_revision": span.first_changed_revision,
-        **finding.numbers,
-    }
-
-
-def range_of(span: Span) -> SuspectRange:
-    """Return the range of commits of a stored span."""
-    return SuspectRange(
-        MeasuredCommit(span.last_good, span.last_good_revision),
-        MeasuredCommit(span.first_changed, span.first_changed_revision),
-    )
-
-
-def span_of(span: SuspectRange) -> Span:
-    """Return the stored span of a range of commits."""
-    return Span(
-        span.last_good.moment, span.last_good.revision, span.first_changed.moment, span.first_changed.revision
-    )
+    return {**span_columns(finding.range), **finding.numbers}
 
 
 def _enter(night: Night, seen: ScanResult, *, lab: str, now: datetime) -> EvaluationResult:
@@ -207,7 +183,7 @@ def _enter(night: Night, seen: ScanResult, *, lab: str, now: datetime) -> Evalua
             each.item,
             FindingKind(each.kind),
             each.trace,
-            range_of(each.span),
+            each.span,
             each.gone is not None,
             each.origin,
         )
@@ -254,7 +230,7 @@ def _new_item(
     owner = ", ".join(filter(None, owners))
     if group.members[0].kind is FindingKind.TESTBED:
         owner = lab or owner
-    return night.add_item(group.members[0].kind.value, span_of(group.range), owner=owner[:255], now=now)
+    return night.add_item(group.members[0].kind.value, group.range, owner=owner[:255], now=now)
 
 
 def _queue_messages(
@@ -289,9 +265,9 @@ def _update_item(night: Night, item: int, *, now: datetime) -> bool:
     there = [each for each in findings if each.gone is None]
     if not there:
         return night.close(item, _GONE.get(FindingKind(findings[0].kind), _NOT_FOUND), now=now)
-    span = common_range([range_of(each.span) for each in there])
+    span = common_range([each.span for each in there])
     largest = min(there, key=lambda each: (-abs(each.relative or 0.0), each.trace))
-    night.describe(item, span_of(span), largest, traces=len({each.trace for each in there} - {""}))
+    night.describe(item, span, largest, traces=len({each.trace for each in there} - {""}))
     return False
 
 

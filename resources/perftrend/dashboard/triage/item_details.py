@@ -22,10 +22,10 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.triage.item_plot import shown_findings, window_of
 from perftrend.dashboard.triage.models import CommitView, CommonFeatures, HistoryEntry
 from perftrend.errors import PerftrendError
-from perftrend.model import REFERENCE, EnvironmentChange
+from perftrend.model import REFERENCE, EnvironmentChange, SuspectRange
 from perftrend.settings import ProjectSettings
 from perftrend.store.activity import ActivityEntry
-from perftrend.store.alerts import CHANGES, STATUSES, Item, Span, StoredFinding
+from perftrend.store.alerts import CHANGES, STATUSES, Item, StoredFinding
 from perftrend.store.tiles import TileColumn
 
 MOST_COMMITS = 100
@@ -104,7 +104,7 @@ def find_costly_parts(
     values = site.store.tiles.values(axis, [each.trace_id for each in parts.values()], columns)
     moments = [axis.columns[place].started for place in columns]
     history = CycleHistory.of(moments, dict(zip(parts, values, strict=True)))
-    return [str(each) for each in history.costly(item.span.last_good, item.span.first_changed)]
+    return [str(each) for each in history.costly(item.span.last_good.moment, item.span.first_changed.moment)]
 
 
 def environment_changes(site: AppContext, item: Item) -> list[EnvironmentChange]:
@@ -124,7 +124,8 @@ def commits_of(site: AppContext, item: Item) -> tuple[list[CommitView], Extent]:
     measured = [
         column
         for column in columns
-        if span.last_good < column.started <= span.first_changed and _is_of_product(site, column)
+        if span.last_good.moment < column.started <= span.first_changed.moment
+        and _is_of_product(site, column)
     ]
     known = () if item.kind == "stopped" else _read_commits(site.settings.project, span)
     if not known:
@@ -167,9 +168,9 @@ def _views(
     ]
 
 
-def _read_commits(project: ProjectSettings, span: Span) -> tuple[Commit, ...]:
+def _read_commits(project: ProjectSettings, span: SuspectRange) -> tuple[Commit, ...]:
     """Return the newest commits of a range, the newest first; none if they are not known."""
-    old, new = span.last_good_revision, span.first_changed_revision
+    old, new = span.last_good.revision, span.first_changed.revision
     if not old or not new or old == new:
         return ()
     try:

@@ -25,9 +25,9 @@ from perftrend.dashboard.context import AppContext
 from perftrend.dashboard.formats import percent, plain
 from perftrend.dashboard.triage.models import ItemPlot, PlotPoint, TraceLine
 from perftrend.dashboard.triage.notifications import name_of
-from perftrend.model import Samples, TraceKey, finite
+from perftrend.model import Samples, SuspectRange, TraceKey, finite
 from perftrend.scale import Scale, ticks
-from perftrend.store.alerts import CHANGES, Item, Span, StoredFinding
+from perftrend.store.alerts import CHANGES, Item, StoredFinding
 from perftrend.store.tiles import StoredTrace, TileColumn
 from perftrend.text import natural_key
 
@@ -67,18 +67,18 @@ class PlotWindow:
     """Column of the first changed commit; the number of columns: it was not measured."""
 
 
-def window_of(columns: Sequence[TileColumn], span: Span, *, is_own: bool) -> PlotWindow | None:
+def window_of(columns: Sequence[TileColumn], span: SuspectRange, *, is_own: bool) -> PlotWindow | None:
     """Return the columns around a range; None if none was measured before the change.
 
     :param columns: all columns of a testbed.
     :param is_own: whether the range was found on this testbed, so its times are those of the columns.
     """
-    good = bisect_right(columns, span.last_good, key=_started) - 1
-    changed = bisect_left(columns, span.first_changed, key=_started)
+    good = bisect_right(columns, span.last_good.moment, key=_started) - 1
+    changed = bisect_left(columns, span.first_changed.moment, key=_started)
     if not is_own:
-        good = max(_with_commit(columns, span.last_good_revision), default=good)
+        good = max(_with_commit(columns, span.last_good.revision), default=good)
         changed = min(
-            (column for column in _with_commit(columns, span.first_changed_revision) if column > good),
+            (column for column in _with_commit(columns, span.first_changed.revision) if column > good),
             default=changed,
         )
     if good < 0:

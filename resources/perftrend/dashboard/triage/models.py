@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from perftrend.bisect.command import Bisection
 from perftrend.dashboard.formats import plain
 from perftrend.dashboard.job_requests import JobView
-from perftrend.model import EnvironmentChange
-from perftrend.store.alerts import Item, Span
+from perftrend.model import EnvironmentChange, SuspectRange
+from perftrend.store.alerts import Item
 
 LARGEST_NUMBER = 2**31 - 1
 MOST_AT_ONCE = 500
@@ -63,13 +63,13 @@ class RangeView(BaseModel):
     first_changed_at: datetime
 
     @classmethod
-    def of(cls, span: Span) -> RangeView:
-        """Return the view of a span from the store."""
+    def of(cls, span: SuspectRange) -> RangeView:
+        """Return the view of a range."""
         return cls(
-            last_good=span.last_good_revision,
-            last_good_at=span.last_good,
-            first_changed=span.first_changed_revision,
-            first_changed_at=span.first_changed,
+            last_good=span.last_good.revision,
+            last_good_at=span.last_good.moment,
+            first_changed=span.first_changed.revision,
+            first_changed_at=span.first_changed.moment,
         )
 
 

@@ -23,14 +23,14 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Any
 
-from perftrend.analysis.alerts import Finding, FindingGroup, FindingKind, MeasuredCommit
+from perftrend.analysis.alerts import Finding, FindingGroup, FindingKind
 from perftrend.clients import gerrit
 from perftrend.clients.mail import Mail, MailRefusedError, MailServer
 from perftrend.clients.webhook import Webhooks
 from perftrend.dashboard.background import defect
 from perftrend.dashboard.formats import plain, value
 from perftrend.errors import PerftrendError, ServiceError, SettingsError, UsageError, explain
-from perftrend.model import TraceKey, finite
+from perftrend.model import MeasuredCommit, TraceKey, finite
 from perftrend.settings import Settings
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Message, Rules

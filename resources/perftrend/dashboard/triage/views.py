@@ -87,7 +87,7 @@ def sparklines(site: AppContext, items: Sequence[Item]) -> dict[int, TriageSpark
         values = site.store.tiles.values(axis, [by_hash[item.trace].trace_id for item in chosen], columns)
         for item, row in zip(chosen, values, strict=True):
             changed = next(
-                (n for n, started in enumerate(starts) if started >= item.span.first_changed), None
+                (n for n, started in enumerate(starts) if started >= item.span.first_changed.moment), None
             )
             drawn = sparkline(np.asarray(row), changed)
             if drawn:
@@ -109,7 +109,7 @@ def item_detail(site: AppContext, item: Item, *, may_edit: bool) -> ItemDetail:
     of_testbeds = {each.testbed: each.id for each in reversed(related)}
     plot, other_plots = item_plots(site, item, findings, of_testbeds)
     alerts = {alert.identity: alert.rules.name for alert in store.alerts.all()}
-    old, new = item.span.last_good_revision, item.span.first_changed_revision
+    old, new = item.span.last_good.revision, item.span.first_changed.revision
     has_range = bool(old and new) and old != new and item.kind != "stopped"
     commits, commits_are = commits_of(site, item)
     return ItemDetail(
@@ -227,8 +227,8 @@ def _bisection(site: AppContext, now: Traces, item: Item) -> Bisection | None:
         site.settings,
         item.testbed,
         trace.key if trace else None,
-        old=item.span.last_good_revision,
-        new=item.span.first_changed_revision,
+        old=item.span.last_good.revision,
+        new=item.span.first_changed.revision,
     )
 
 

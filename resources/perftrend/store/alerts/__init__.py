@@ -10,9 +10,9 @@ from perftrend.store.alerts.item_rows import (
     Item,
     ItemTriage,
     Snooze,
-    Span,
     StoredFinding,
     TriageEdit,
+    span_columns,
 )
 from perftrend.store.alerts.items import Items, ItemSelection
 from perftrend.store.alerts.nights import Night
@@ -40,7 +40,7 @@ __all__ = [
     "Rules",
     "RunTimes",
     "Snooze",
-    "Span",
     "StoredFinding",
     "TriageEdit",
+    "span_columns",
 ]

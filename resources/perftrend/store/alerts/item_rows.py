@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
+from perftrend.model import MeasuredCommit, SuspectRange
 from perftrend.store.rows import current_hash
 from perftrend.store.schema import Moment, findings, items, runs
 
@@ -26,18 +28,6 @@ AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """The commits after ``last_good`` up to ``first_changed``."""
-
-    last_good: datetime
-    """When it was first measured, UTC."""
-    last_good_revision: str
-    """Empty if it is not known."""
-    first_changed: datetime
-    first_changed_revision: str
-
-
-@dataclass(frozen=True, slots=True)
 class StoredFinding:
     """A finding in one trace, or in a testbed as a whole."""
 
@@ -46,7 +36,7 @@ class StoredFinding:
     kind: str
     trace: str
     """The hash of its key; empty for a testbed."""
-    span: Span
+    span: SuspectRange
     before: float | None
     after: float | None
     low: float | None
@@ -111,7 +101,7 @@ class Item:
     identity: int
     testbed: str
     kind: str
-    span: Span
+    span: SuspectRange
     triage: ItemTriage
     reason: str
     """Why an evaluation closed it; empty if none did."""
@@ -224,11 +214,22 @@ def finding_of(row: RowMapping) -> StoredFinding:
     )  # fmt: skip
 
 
-def span_of(row: RowMapping) -> Span:
-    """Return the span of a row."""
-    return Span(
-        row["last_good"], row["last_good_revision"], row["first_changed"], row["first_changed_revision"]
+def span_of(row: RowMapping) -> SuspectRange:
+    """Return the range of commits of a row."""
+    return SuspectRange(
+        MeasuredCommit(row["last_good"], row["last_good_revision"]),
+        MeasuredCommit(row["first_changed"], row["first_changed_revision"]),
     )
+
+
+def span_columns(span: SuspectRange) -> dict[str, Any]:
+    """Return the columns of a range of commits."""
+    return {
+        "last_good": span.last_good.moment,
+        "last_good_revision": span.last_good.revision,
+        "first_changed": span.first_changed.moment,
+        "first_changed_revision": span.first_changed.revision,
+    }
 
 
 def by_identity(connection: Connection, wanted: Sequence[int], *, lock: bool = False) -> dict[int, Item]:

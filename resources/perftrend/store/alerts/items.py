@@ -175,11 +175,11 @@ class Items:
         Testbeds measure different commits at different times. So the ranges have to overlap in time, and
         neither may begin with the commit that the other one ends with.
         """
-        overlapping = (items.c.last_good < item.span.first_changed) & (
-            items.c.first_changed > item.span.last_good
+        overlapping = (items.c.last_good < item.span.first_changed.moment) & (
+            items.c.first_changed > item.span.last_good.moment
         )
-        apart = (items.c.last_good_revision == item.span.first_changed_revision) | (
-            items.c.first_changed_revision == item.span.last_good_revision
+        apart = (items.c.last_good_revision == item.span.first_changed.revision) | (
+            items.c.first_changed_revision == item.span.last_good.revision
         )
         query = sa.select(*ITEM).where(
             items.c.kind == item.kind, items.c.testbed != item.testbed, overlapping, sa.not_(apart)

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from perftrend.errors import UsageError
+from perftrend.model import SuspectRange
 from perftrend.store.activity import record
 from perftrend.store.alerts.item_rows import (
     FINDING,
     Item,
-    Span,
     StoredFinding,
     by_identity,
     columns_of,
     finding_of,
+    span_columns,
     subject_of,
 )
 from perftrend.store.schema import evaluations, findings, item_alerts, items
@@ -98,7 +99,7 @@ def split(connection: Connection, item: Item, traces: Collection[str], *, user: 
     triage = columns_of(item.triage)
     now = datetime.now(UTC)
     row = {
-        **triage, **{f"former_{name}": value for name, value in triage.items()}, **asdict(item.span),
+        **triage, **{f"former_{name}": value for name, value in triage.items()}, **span_columns(item.span),
         "testbed": item.testbed, "kind": item.kind, "reason": "", "traces": 0, "trace": "",
         "opened": item.opened, "changed": now, "changed_by": user, "version": 1, "split_from": item.identity,
     }  # fmt: skip
@@ -193,7 +194,7 @@ def _summary(connection: Connection, item: int) -> Mapping[str, object]:
     largest = min(there, key=lambda each: (-abs(each.relative or 0.0), each.trace))
     low, high = largest.relative_interval or (None, None)
     return {
-        **asdict(_span(each.span for each in there)),
+        **span_columns(_span(each.span for each in there)),
         "traces": len({each.trace for each in there} - {""}),
         "trace": largest.trace,
         "size": largest.relative,
@@ -202,7 +203,7 @@ def _summary(connection: Connection, item: int) -> Mapping[str, object]:
     }
 
 
-def _span(spans: Iterable[Span]) -> Span:
+def _span(spans: Iterable[SuspectRange]) -> SuspectRange:
     """Return the commits that are in most of the spans, the earliest such commits."""
     counts = Counter(spans)
     within = [
@@ -212,4 +213,4 @@ def _span(spans: Iterable[Span]) -> Span:
     most = max(within, key=lambda group: sum(counts[each] for each in group))
     begin = max(most, key=lambda each: each.last_good)
     end = min(most, key=lambda each: each.first_changed)
-    return Span(begin.last_good, begin.last_good_revision, end.first_changed, end.first_changed_revision)
+    return SuspectRange(begin.last_good, end.first_changed)

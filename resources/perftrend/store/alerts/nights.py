@@ -7,7 +7,7 @@ stale, and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
+from perftrend.model import SuspectRange
 from perftrend.store.activity import record
 from perftrend.store.alerts.item_rows import (
     FINDING,
     ITEM_STATUS,
-    Span,
     StoredFinding,
     finding_of,
+    span_columns,
     subject_of,
 )
 from perftrend.store.connection import savepoint
@@ -47,10 +48,10 @@ class Night:
         query = sa.select(alerts.c.id, alerts.c.version)
         return {row.id: row.version for row in self.connection.execute(query)}
 
-    def add_item(self, kind: str, span: Span, *, owner: str, now: datetime) -> int:
+    def add_item(self, kind: str, span: SuspectRange, *, owner: str, now: datetime) -> int:
         """Add an item without findings."""
         row = {
-            **asdict(span), "testbed": self.testbed, "kind": kind, "status": "new", "reason": "",
+            **span_columns(span), "testbed": self.testbed, "kind": kind, "status": "new", "reason": "",
             "message": "", "owner": owner, "traces": 0, "trace": "", "opened": now, "changed": now,
             "changed_by": "", "version": 1, "former_status": "new", "former_message": "",
             "former_owner": owner,
@@ -103,12 +104,12 @@ class Night:
         query = sa.select(*FINDING).where(findings.c.item_id == item).order_by(findings.c.id)
         return [finding_of(row) for row in self.connection.execute(query).mappings()]
 
-    def describe(self, item: int, span: Span, largest: StoredFinding, *, traces: int) -> None:
+    def describe(self, item: int, span: SuspectRange, largest: StoredFinding, *, traces: int) -> None:
         """Store what pages show of an item: its span and its largest change."""
         low, high = largest.relative_interval or (None, None)
         change = sa.update(items).where(items.c.id == item)
         shown = {"traces": traces, "trace": largest.trace, "size": largest.relative, "low": low, "high": high}
-        self.connection.execute(change.values(**asdict(span), **shown))
+        self.connection.execute(change.values(**span_columns(span), **shown))
 
     def close(self, item: int, reason: str, *, now: datetime) -> bool:
         """Close an item without remaining findings, and return whether it was open."""

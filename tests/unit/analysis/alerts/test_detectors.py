@@ -15,8 +15,6 @@ from perftrend.analysis.alerts import (
     Finding,
     FindingKind,
     FindingRule,
-    MeasuredCommit,
-    SuspectRange,
     Threshold,
     TraceHistory,
     changes_of,
@@ -27,7 +25,7 @@ from perftrend.analysis.alerts import (
 from perftrend.analysis.alerts.history import range_of
 from perftrend.analysis.change_details import find_reported_changes
 from perftrend.errors import SettingsError
-from perftrend.model import Better, Direction, Samples
+from perftrend.model import Better, Direction, MeasuredCommit, Samples, SuspectRange
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 METHODS = ("mdl", "three-sigma", "step")

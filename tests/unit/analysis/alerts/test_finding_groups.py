@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from perftrend.analysis.alerts import (
     Finding,
     FindingKind,
-    MeasuredCommit,
-    SuspectRange,
     common_range,
     group_findings,
 )
+from perftrend.model import MeasuredCommit, SuspectRange
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

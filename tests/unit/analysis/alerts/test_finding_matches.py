@@ -13,11 +13,10 @@ from perftrend.analysis.alerts import (
     Finding,
     FindingKind,
     KnownFinding,
-    MeasuredCommit,
-    SuspectRange,
     distinct,
     match_findings,
 )
+from perftrend.model import MeasuredCommit, SuspectRange
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -106,9 +106,10 @@ def rules_of(testbed: str) -> Rules:
 def add_item(store: Store, testbed: str) -> int:
     texts = "last_good_revision first_changed_revision reason message owner trace changed_by former_message"
     row: dict[str, Any] = dict.fromkeys(texts.split(), "") | dict.fromkeys(
-        ("last_good", "first_changed", "opened", "changed"), FIRST
+        ("first_changed", "opened", "changed"), FIRST
     )
     row |= {
+        "last_good": FIRST - timedelta(days=1),
         "testbed": testbed, "kind": "regression", "status": "new", "former_status": "new", "traces": 1,
         "version": 1,
     }  # fmt: skip

@@ -25,7 +25,7 @@ def test_traces_that_change_at_one_commit_are_one_item(nights: Nights, alert: Al
 
     (item,) = nights.items()
     assert ("regression", 2, "new", "ann") == (item.kind, item.traces, item.status, item.owner)
-    assert (commit(19), commit(20)) == (item.span.last_good_revision, item.span.first_changed_revision)
+    assert (commit(19), commit(20)) == (item.span.last_good.revision, item.span.first_changed.revision)
     assert item.size == pytest.approx(-0.1, abs=0.01)
     assert item.low is not None
     assert item.high is not None
@@ -74,7 +74,7 @@ def test_improvement_is_an_item_of_its_own(nights: Nights, alert: Alert) -> None
 
     nights.evaluate()
 
-    found = {(item.kind, item.span.first_changed_revision) for item in nights.items()}
+    found = {(item.kind, item.span.first_changed.revision) for item in nights.items()}
     assert {("regression", commit(35)), ("progression", commit(35))} <= found
 
 
@@ -233,7 +233,7 @@ def test_trace_that_falls_silent_is_told_and_closed_when_it_speaks(nights: Night
     told = nights.evaluate()
 
     (item,) = nights.items()
-    assert (1, "silence", commit(30)) == (told.new, item.kind, item.span.first_changed_revision)
+    assert (1, "silence", commit(30)) == (told.new, item.kind, item.span.first_changed.revision)
     nights.measure(2)
     nights.evaluate()
     (item,) = nights.items()
@@ -290,7 +290,7 @@ def test_job_that_stops_is_missed_although_another_one_goes_on(nights: Nights) -
     assert 1 == nights.evaluate().new
     (item,) = nights.items()
     assert ("stopped", 0) == (item.kind, item.traces)
-    assert item.span.first_changed == weekly.finished + timedelta(hours=170)
+    assert item.span.first_changed.moment == weekly.finished + timedelta(hours=170)
     assert evaluation.EvaluationResult(silent_from=nights.now + timedelta(hours=29)) == nights.evaluate()
 
 
@@ -432,7 +432,7 @@ def test_runs_in_every_order_enter_each_change_once_with_the_commit_it_began_wit
                 nights.evaluate()
 
             found = [
-                (each.trace, each.span.first_changed_revision)
+                (each.trace, each.span.first_changed.revision)
                 for item in nights.items()
                 for each in store.alerts.items.findings(item.identity)
             ]

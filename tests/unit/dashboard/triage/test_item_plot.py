@@ -21,7 +21,7 @@ from perftrend.dashboard.triage.item_plot import (
     window_of,
 )
 from perftrend.dashboard.triage.models import ItemPlot, PlotPoint
-from perftrend.store.alerts import Span
+from perftrend.model import MeasuredCommit, SuspectRange
 from perftrend.store.tiles import TileColumn
 
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
@@ -29,11 +29,12 @@ DAY = timedelta(days=1)
 COLUMNS = [TileColumn(f"{number:040x}", FIRST + number * DAY, (number,)) for number in range(100)]
 
 
-def span(good: int, changed: int, *, moved: timedelta = timedelta()) -> Span:
-    return Span(
-        COLUMNS[good].started + moved, COLUMNS[good].revision,
-        COLUMNS[changed].started + moved, COLUMNS[changed].revision,
-    )  # fmt: skip
+def span(good: int, changed: int, *, moved: timedelta = timedelta()) -> SuspectRange:
+    first, last = COLUMNS[good], COLUMNS[changed]
+    return SuspectRange(
+        MeasuredCommit(first.started + moved, first.revision),
+        MeasuredCommit(last.started + moved, last.revision),
+    )
 
 
 def plot_of(values: list[float | None], good: int = 0, traces: int = 1) -> ItemPlot:

@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 
 from perftrend.analysis.alerts import Finding, FindingKind, KnownFinding, match_findings
 from perftrend.dashboard import AppContext
-from perftrend.dashboard.triage.evaluation import range_of
 from perftrend.store import Store
 from perftrend.store.alerts import Alert, Item, Rules
 from tests.unit.dashboard.conftest import signed_in, token_of
@@ -97,17 +96,17 @@ def test_new_trace_with_the_range_of_a_merged_item_joins_the_whole(two: Nights, 
         stored = night.known
     known = [
         KnownFinding(
-            each.identity, each.item, FindingKind(each.kind), each.trace, range_of(each.span),
+            each.identity, each.item, FindingKind(each.kind), each.trace, each.span,
             origin=each.origin,
         )
         for each in stored
     ]  # fmt: skip
-    span = range_of(second.span)
+    span = second.span
 
     matches = match_findings(known, [Finding(FindingKind.REGRESSION, "d" * 32, span, span, 1.0, 0.9)])
 
     assert {A: None, B: None, C: second.identity} == {each.trace: each.origin for each in stored}
-    assert not range_of(by_age(two)[0].span).overlaps(span)
+    assert not by_age(two)[0].span.overlaps(span)
     assert [first.identity] == [group.item for group in matches.groups]
 
 

@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.model import Run
+from perftrend.model import MeasuredCommit, Run, SuspectRange
 from perftrend.store import Store
-from perftrend.store.alerts import SNOOZED, Item, ItemSelection, Override, Rules, Snooze, Span, TriageEdit
+from perftrend.store.alerts import (
+    SNOOZED,
+    Item,
+    ItemSelection,
+    Override,
+    Rules,
+    Snooze,
+    TriageEdit,
+    span_columns,
+)
 from perftrend.store.requests import Request
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -29,15 +38,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def span(day: int = 0) -> Span:
-    return Span(NOW + timedelta(days=day - 1), "0" * 40, NOW + timedelta(days=day), "1" * 40)
+def span(day: int = 0) -> SuspectRange:
+    return SuspectRange(
+        MeasuredCommit(NOW + timedelta(days=day - 1), "0" * 40),
+        MeasuredCommit(NOW + timedelta(days=day), "1" * 40),
+    )
 
 
 def finding(trace: str, *, size: float = -0.1) -> dict[str, object]:
-    where = span()
     return {
-        "trace": trace, "last_good": where.last_good, "last_good_revision": where.last_good_revision,
-        "first_changed": where.first_changed, "first_changed_revision": where.first_changed_revision,
+        "trace": trace, **span_columns(span()),
         "before": 10.0, "after": 10.0 * (1 + size), "low": None, "high": None, "confidence": None,
     }  # fmt: skip
 
@@ -118,7 +128,10 @@ def test_items_of_other_testbeds_stand_beside_one_where_a_commit_may_explain_bot
     item = add_item(store)
     add_item(store, day=0)
     (at, old), (until, new) = begin, end
-    where = Span(NOW + timedelta(hours=at), old * 40, NOW + timedelta(hours=until), new * 40)
+    where = SuspectRange(
+        MeasuredCommit(NOW + timedelta(hours=at), old * 40),
+        MeasuredCommit(NOW + timedelta(hours=until), new * 40),
+    )
     with store.alerts.night("another", newest_run=1, since=None) as night:
         other = night.add_item(kind, where, owner="", now=NOW)
 
