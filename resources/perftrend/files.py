@@ -60,6 +60,27 @@ def replace_directory(directory: Path) -> Generator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
+@contextmanager
+def stage_folder(target: Path) -> Generator[Path]:
+    """Provide a folder to fill, which becomes ``target`` at the end; after an error it is removed.
+
+    Folders that killed processes left in the same place are removed.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in target.parent.glob(".*.unfinished"):
+        with try_lock(abandoned) as lock:
+            if lock is not None:
+                shutil.rmtree(abandoned, ignore_errors=True)
+    staging = target.with_name(f".{target.name}.unfinished")
+    staging.mkdir()
+    try:
+        with try_lock(staging):
+            yield staging
+            staging.rename(target)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
 def remove_tree(directory: Path) -> None:
     """Remove a directory, whatever the program of another one has done in it."""
     with suppress(RecursionError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perftrend.files import acquire_lock, hold_lock, try_lock, write_whole
+from perftrend.files import acquire_lock, hold_lock, stage_folder, try_lock, write_whole
 
 
 @pytest.mark.parametrize("content", ["new ü\n", "new ü\n".encode()])
@@ -34,6 +34,23 @@ def test_old_content_survives_a_write_that_fails(tmp_path: Path) -> None:
         write_whole(path, "new")
 
     assert path.read_text() == "old"
+
+
+def test_staged_folder_is_there_as_a_whole_without_what_killed_processes_left(tmp_path: Path) -> None:
+    (tmp_path / ".6.unfinished").mkdir()
+    with stage_folder(tmp_path / "7") as staging:
+        (staging / "output.xml").touch()
+        before = [each.name for each in tmp_path.iterdir()]
+
+    assert ([".7.unfinished"], ["7"]) == (before, [each.name for each in tmp_path.iterdir()])
+    assert (tmp_path / "7" / "output.xml").exists()
+
+
+def test_staged_folder_is_removed_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), stage_folder(tmp_path / "7"):
+        raise KeyError
+
+    assert [] == list(tmp_path.iterdir())
 
 
 @pytest.fixture(params=["file", "folder"])

@@ -26,7 +26,8 @@ from perftrend.archive.ingestion import OUTPUT, without_doubles
 from perftrend.builds import Builds, BuiltCommit
 from perftrend.errors import ArchiveError, BuildError, NoNumbersError, TestbedError
 from perftrend.execution import robot, selection
-from perftrend.execution.robot import LockReference, run_suites, stage_folder
+from perftrend.execution.robot import LockReference, run_suites
+from perftrend.files import stage_folder
 from perftrend.measure.specification import Specification
 from perftrend.model import NOT_VALID, BuildMeasurement, MetricSamples, Result, Series, Status, TraceKey
 from perftrend.settings import Settings

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from perftrend import console
 from perftrend.archive import ingestion
 from perftrend.archive.ingestion import OUTPUT
 from perftrend.errors import TestbedError, UsageError
-from perftrend.files import try_lock
+from perftrend.files import stage_folder
 from perftrend.measure import lock
 from perftrend.measure.lock import LockedPlace
 from perftrend.measure.program import dies_with_parent
@@ -145,27 +144,6 @@ def run_suites(
     (folder / "environment.json").write_text(json.dumps(_environment(), indent=1), encoding="utf-8")
     command = _robot(settings, suites, folder, metadata, tags)
     return _run(command, folder / "console.log", resolved, held, settings.timeout_s)
-
-
-@contextlib.contextmanager
-def stage_folder(target: Path) -> Iterator[Path]:
-    """Provide a folder to fill, which becomes ``target`` at the end; after an error it is removed.
-
-    Folders that killed processes left in the same place are removed.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in target.parent.glob(".*.unfinished"):
-        with try_lock(abandoned) as lock:
-            if lock is not None:
-                shutil.rmtree(abandoned, ignore_errors=True)
-    staging = target.with_name(f".{target.name}.unfinished")
-    staging.mkdir()
-    try:
-        with try_lock(staging):
-            yield staging
-            staging.rename(target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _robot(
