@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -23,7 +23,9 @@ from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
 from perftrend.store.connection import read_transaction
 from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of, unpack_samples
-from perftrend.store.schema import details, renamed_traces, results, runs, trace_params, traces
+from perftrend.store.schema import details, results, runs, trace_params, traces
+
+_Value = TypeVar("_Value", int, str)
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
 _RUNS_AT_ONCE = 200
@@ -145,24 +147,25 @@ def series_of(
     last: int | None,
     until: Run | None,
     where: Mapping[str, str],
-    keys: Collection[TraceKey],
+    keys: Collection[TraceKey] | None,
 ) -> list[Series]:
     """Return the traces of a testbed, in the order of their keys; see :meth:`Store.series`."""
     every_run = runs_of(connection, testbed, until=until)
-    described = _read_traces(connection, where)
     names = names_of(connection)
-    history = _SeriesHistory(connection, names, every_run, described, last)
+    history = _SeriesHistory(connection, names, every_run, where, last)
     ids = list(every_run)[::-1]
-    newest = len(ids) if last is None else last
-    history.read_newest(ids[:newest])
-    if until is not None:
-        same = (until.job, until.experiment)
-        of_job = [run_id for run_id, run in every_run.items() if (run.job, run.experiment) == same]
-        of_job = of_job[-_JOB_RUNS:]
-        query = sa.select(names.trace_id).where(results.c.run_id.in_(of_job)).distinct()
-        history.add_traces(connection.execute(query).scalars())
-    history.add_traces(trace_id for trace_id, (key, _, _) in described.items() if key in keys)
-    history.add_traces(current for key, current in _former(connection, names) if key in keys)
+    if keys is None:
+        newest = len(ids) if last is None else last
+        history.read_newest(ids[:newest])
+        if until is not None:
+            same = (until.job, until.experiment)
+            of_job = [run_id for run_id, run in every_run.items() if (run.job, run.experiment) == same]
+            of_job = of_job[-_JOB_RUNS:]
+            query = sa.select(names.trace_id).where(results.c.run_id.in_(of_job)).distinct()
+            history.add_traces(connection.execute(query).scalars())
+    else:
+        newest = 0
+        history.add_traces(_ids_of(connection, names, keys))
     for begin in range(newest, len(ids), _RUNS_AT_ONCE):
         history.read_earlier(ids[begin : begin + _RUNS_AT_ONCE])
     return sorted(history.series(), key=lambda series: series.key.parameters)
@@ -179,22 +182,24 @@ class _SeriesHistory:
         connection: Connection,
         names: TraceNames,
         every_run: Mapping[int, Run],
-        described: Mapping[int, tuple[TraceKey, str, Better]],
+        where: Mapping[str, str],
         last: int | None,
     ) -> None:
         self._connection = connection
         self._names = names
         self._runs = every_run
         self._positions = {run_id: position for position, run_id in enumerate(every_run)}
-        self._described = described
+        self._where = where
         self._last = last
+        self._described: dict[int, tuple[TraceKey, str, Better]] = {}
         self._found: dict[int, list[tuple[int, Result]]] = {}
 
     def read_newest(self, run_ids: Sequence[int]) -> None:
         """Add all results of these runs, which are not more than the limit of a trace."""
-        query = self._query(run_ids)
-        for run_id, trace_id, *columns in self._connection.execute(query):
-            if trace_id in self._described:
+        entries = self._connection.execute(self._query(run_ids)).all()
+        self.add_traces(row.trace_id for row in entries)
+        for run_id, trace_id, *columns in entries:
+            if trace_id in self._found:
                 self._add_result(trace_id, run_id, columns)
 
     def read_earlier(self, run_ids: Sequence[int]) -> None:
@@ -211,10 +216,10 @@ class _SeriesHistory:
                 self._add_result(trace_id, run_id, columns)
 
     def add_traces(self, trace_ids: Iterable[int]) -> None:
-        """Include these traces, too."""
-        for trace_id in trace_ids:
-            if trace_id in self._described:
-                self._found.setdefault(trace_id, [])
+        """Include these traces, too, as far as they have the parameters."""
+        new = sorted(set(trace_ids) - self._found.keys())
+        self._described |= _read_traces(self._connection, self._where, new)
+        self._found |= {trace_id: [] for trace_id in new if trace_id in self._described}
 
     def series(self) -> Iterator[Series]:
         """Yield the series of each trace that was ever tried."""
@@ -233,11 +238,13 @@ class _SeriesHistory:
 
     def _add_result(self, trace_id: int, run_id: int, columns: Sequence[Any]) -> None:
         result = rows.result_of_columns(self._described[trace_id], {}, *columns)
-        self._found.setdefault(trace_id, []).append((run_id, result))
+        self._found[trace_id].append((run_id, result))
 
 
-def _read_traces(connection: Connection, where: Mapping[str, str]) -> dict[int, tuple[TraceKey, str, Better]]:
-    """Return the key, the unit and the better direction of all traces with these parameters, by id.
+def _read_traces(
+    connection: Connection, where: Mapping[str, str], ids: Sequence[int]
+) -> dict[int, tuple[TraceKey, str, Better]]:
+    """Return the key, the unit and the better direction of those traces that have these parameters, by id.
 
     Traces of former names are excluded.
     """
@@ -247,15 +254,18 @@ def _read_traces(connection: Connection, where: Mapping[str, str]) -> dict[int, 
             trace_params.c.name == name, trace_params.c.value == value
         )
         known = known.where(traces.c.id.in_(matching))
-    return {row.id: rows.trace_of_row(row) for row in connection.execute(known)}
+    return {
+        row.id: rows.trace_of_row(row)
+        for some in _parts(ids, _MOST_NAMED)
+        for row in connection.execute(known.where(traces.c.id.in_(some)))
+    }
 
 
-def _former(connection: Connection, names: TraceNames) -> Iterator[tuple[TraceKey, int]]:
-    """Yield the keys of former names, with the ids of their current traces."""
-    if names.current:
-        query = sa.select(traces).join(renamed_traces, renamed_traces.c.trace_id == traces.c.id)
-        for row in connection.execute(query):
-            yield rows.trace_of_row(row)[0], names.current[row.id]
+def _ids_of(connection: Connection, names: TraceNames, keys: Collection[TraceKey]) -> Iterator[int]:
+    """Yield the ids of traces; of a former name, that of the current trace."""
+    for some in _parts([key.hash for key in keys], _MOST_NAMED):
+        for trace_id in connection.execute(sa.select(traces.c.id).where(traces.c.hash.in_(some))).scalars():
+            yield names.current.get(trace_id, trace_id)
 
 
 Runs: TypeAlias = tuple[int, ...]
@@ -281,7 +291,7 @@ class Replicates:
             query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
             query = query.where(USABLE, names.counts)
             for column, ids in wanted.items():
-                for some in _parts(ids):
+                for some in _parts(ids, _AT_ONCE):
                     chosen = results.c.run_id.in_(column) & results.c.trace_id.in_(names.with_former(some))
                     measured = connection.execute(query.where(chosen)).all()
                     for _, trace, samples in sorted(measured, key=lambda row: (column.index(row[0]), row[1])):
@@ -289,6 +299,6 @@ class Replicates:
         return {key: samples for key, samples in found.items() if samples}
 
 
-def _parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield ids[start : start + _AT_ONCE]
+def _parts(values: Sequence[_Value], size: int) -> Iterator[Sequence[_Value]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

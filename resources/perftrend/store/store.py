@@ -338,17 +338,18 @@ class Store:
         last: int | None = None,
         until: Run | None = None,
         where: Mapping[str, str] | None = None,
-        keys: Collection[TraceKey] = (),
+        keys: Collection[TraceKey] | None = None,
     ) -> list[Series]:
         """Return the traces of a testbed with their values, in the order of their keys.
 
         :param last: maximum number of its own newest runs that a trace has; None for all.
         :param until: the newest run that is read, to evaluate an older run as it was evaluated then.
         :param where: parameters that the traces must have, such as ``{"metric": "mrr"}``.
-        :param keys: traces that are returned regardless of when they were last tried.
+        :param keys: only these traces, regardless of when they were last tried; None for all.
         :returns: one series per trace that was tried in the testbed's ``last`` newest runs, or in the two
-            newest ones of the job of ``until``. A run in which the trace has no result at all is not among
-            its runs. The results come without details, which :meth:`results` returns.
+            newest ones of the job of ``until``; or that is one of ``keys``. A run in which the trace has no
+            result at all is not among its runs. The results come without details, which :meth:`results`
+            returns.
         """
         with read_transaction(self._engine) as connection:
             return result_queries.series_of(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 
 from perftrend.errors import StoreError
 from perftrend.model import Better, Result, Run, Status, TraceKey
-from perftrend.store import Store
+from perftrend.store import Store, rows
 from perftrend.store.connection import read_transaction
-from perftrend.store.rows import pack_samples, unpack_samples
+from perftrend.store.rows import pack_samples, trace_of_row, unpack_samples
 from perftrend.store.schema import details
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -273,14 +274,40 @@ def test_trace_that_the_job_lost_since_its_run_before_is_there(store: Store) -> 
     ]
 
 
-def test_trace_that_is_named_is_there_however_old_it_is(store: Store) -> None:
+def test_traces_that_are_named_are_there_however_old_they_are(store: Store) -> None:
     store.add(run_of(1), [result_of("old", 7.0), result_of("older")])
     for build in range(2, 30):
         store.add(run_of(build), [result_of("nightly")])
 
     found = store.series("1n-veth", last=5, keys=[result_of("old").key, result_of("never").key])
-    assert ["nightly", "old"] == [series.key["test"] for series in found]
-    assert [7.0] == found[1].samples.tolist()
+    assert ["old"] == [series.key["test"] for series in found]
+    assert [7.0] == found[0].samples.tolist()
+
+
+def test_named_trace_has_its_newest_runs(store: Store) -> None:
+    for build in range(1, 21):
+        store.add(run_of(build), [result_of("a", float(build)), result_of("b")])
+
+    [series] = store.series("1n-veth", last=3, keys=[result_of("a").key])
+    assert [18.0, 19.0, 20.0] == series.samples.tolist()
+    assert [] == store.series("1n-veth", keys=[])
+
+
+def test_traces_of_other_testbeds_are_not_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of a hundred testbeds has a hundred times as many traces as the question needs."""
+    store.add(run_of(1), [result_of("a")])
+    for number in range(2, 30):
+        store.add(run_of(number, testbed=f"t{number}"), [result_of(f"x{number}", testbed=f"t{number}")])
+    read: list[str] = []
+
+    def count(row: sa.Row[Any]) -> tuple[TraceKey, str, Better]:
+        read.append(row.parameters)
+        return trace_of_row(row)
+
+    monkeypatch.setattr(rows, "trace_of_row", count)
+    [series] = store.series("1n-veth")
+
+    assert [series.key.json] == read
 
 
 def test_traces_are_chosen_before_their_history_is_read(store: Store) -> None:
