@@ -191,6 +191,14 @@ class Mixture:
         """Return the mixture plus independent normal uncertainty around zero."""
         return Mixture(self.weights, self.means, np.sqrt(self.deviations**2 + variance))
 
+    def of_sign(self, sign: float) -> Mixture:
+        """Return the parts whose mean is above 0, or below 0 if ``sign`` is negative; all if none is."""
+        retained = self.means * sign > 0
+        if not retained.any():
+            return self
+        weights = self.weights[retained]
+        return Mixture(weights / float(weights.sum()), self.means[retained], self.deviations[retained])
+
     @property
     def mean(self) -> float:
         """The average."""

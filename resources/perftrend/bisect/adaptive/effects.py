@@ -49,7 +49,7 @@ def effects(belief: Belief, chosen: int, others: Sequence[int], confirmed: Confi
     found = {}
     for test in belief.tests:
         effect = _failure_effect(belief, test, chosen, confirmed) or _value_effect(
-            belief, test, chosen, others
+            belief, test, chosen, others, confirmed
         )
         if effect is not None:
             found[test.data.name] = effect
@@ -115,11 +115,13 @@ def _failure_effect(belief: Belief, test: TestBelief, chosen: int, confirmed: Co
     return Effect(*levels, math.nan, probability=float(test.affected[chosen]))
 
 
-def _value_effect(belief: Belief, test: TestBelief, chosen: int, others: Sequence[int]) -> Effect | None:
+def _value_effect(
+    belief: Belief, test: TestBelief, chosen: int, others: Sequence[int], confirmed: Confirmation
+) -> Effect | None:
     if test.evidence is None:
         return None
     field = test.evidence.field
-    size = size_of(test, chosen)
+    size = size_of(test, chosen).of_sign(_direction(confirmed, test.data.name))
     affected = float(belief.effect_probability(test)[chosen])
     relative = field.levels.relative
     before = _level_before(belief, test, chosen, others)
@@ -128,6 +130,18 @@ def _value_effect(belief: Belief, test: TestBelief, chosen: int, others: Sequenc
     return Effect(
         before, after, change, relative(size.quantile(0.025)), relative(size.quantile(0.975)), affected
     )
+
+
+def _direction(confirmed: Confirmation, test: str) -> float:
+    """Return the sign of a change, as far as the pairs show it; 0 if they do not.
+
+    All measurements together have lost which ones were adjacent in time. If the machine has two speeds, a
+    build at the slow one and its successor at the fast one look like a change in the other direction.
+    """
+    shown = confirmed.tests.get(test)
+    if shown is None or shown.low <= 0 <= shown.high:
+        return 0.0
+    return shown.median
 
 
 def size_of(test: TestBelief, chosen: int) -> Mixture:

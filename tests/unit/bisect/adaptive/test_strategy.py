@@ -6,6 +6,7 @@ from functools import partial
 from math import nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perftrend import errors
@@ -53,6 +54,25 @@ def test_change_is_found_with_its_size_and_confidence(culprit: int, tmp_path: Pa
     assert effect.after == pytest.approx(95, rel=0.02)
     assert effect.direction(Better.HIGHER) is Direction.REGRESSION
     assert effect.direction(Better.LOWER) is Direction.PROGRESSION
+
+
+def test_size_is_that_of_the_pairs_if_only_the_parent_was_slow() -> None:
+    """All values together also fit a change of -22 %: the parent was slow, the commit fast."""
+    noise, strategy, state = np.random.default_rng(3), Adaptive(), BisectState(line(24))
+    while isinstance(step := strategy.next(state), MeasureStep):
+        number = len(state.measured)
+        level = 10.0 * (1.25 if int(step.commit[1:]) >= 21 else 1.0) * (1.6 if 6 <= number <= 16 else 1.0)
+        value = MetricSamples((level * (1 + 0.004 * noise.standard_normal()),), unit="ms")
+        at = START + timedelta(seconds=number)
+        state = state.with_measured(
+            BuildMeasurement(step.commit, at, at, {"t": value}, {}, against=step.against)
+        )
+
+    (found,) = step.culprits
+    effect = found.effects["t"]
+    assert names([21]) == found.commits
+    assert 0.2 < effect.low < 0.25 < effect.high < 0.3
+    assert effect.relative == pytest.approx(0.25, abs=0.01)
 
 
 @pytest.mark.parametrize(("runs", "ends"), [(12, True), (20, False)])
