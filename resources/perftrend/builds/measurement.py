@@ -264,7 +264,8 @@ def compare_work(
     found = compare_instructions(*zip(*starts, strict=True))
     if table.instructions == "measure":
         return found
-    share = min(_user_share(work, artifacts, place, observer) for work, artifacts in builds)
+    shares = [_user_share(work, artifacts, place, observer) for work, artifacts in builds]
+    share = math.nan if any(map(math.isnan, shares)) else min(shares)
     return replace(found, user_share=share, layouts=table.variants)
 
 

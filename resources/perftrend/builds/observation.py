@@ -146,9 +146,9 @@ class Gauges:
     pulse: Callable[[int], Pulse] = measure_pulse
     usage: Callable[[], Mapping[int, Usage]] = read_usage
     commands_s: Callable[[], float] = _of_children_s
-    user_s: Callable[[], float] = _user_time_of_children_s
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    user_s: Callable[[], float] = _user_time_of_children_s
 
 
 @dataclass(frozen=True, slots=True)
