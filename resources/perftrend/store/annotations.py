@@ -11,7 +11,7 @@ Source: "Skia Perf: Design", section Annotations Database.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 from perftrend.errors import UsageError
 from perftrend.store.activity import EditResult, record
 from perftrend.store.connection import read_transaction, write_transaction
+from perftrend.store.rows import parts
 from perftrend.store.schema import annotated
 
 LONGEST_TEXT = 4000
@@ -75,7 +76,7 @@ class Annotations:
                 by_stem.setdefault(commit[:_STEM], []).append(commit)
         found: dict[str, list[Annotation]] = {}
         with read_transaction(self._engine) as connection:
-            for stems in _parts(list(by_stem)):
+            for stems in parts(list(by_stem), _AT_ONCE):
                 for each in _select(connection, annotated.c.stem.in_(stems)):
                     if testbed is not None and each.testbed not in {None, testbed}:
                         continue
@@ -215,8 +216,3 @@ def _annotation(row: RowMapping) -> Annotation:
 def _describe(annotation: Annotation) -> str:
     of = f"{annotation.commit} on {annotation.testbed}" if annotation.testbed else annotation.commit
     return f"{of}: {annotation.text}"
-
-
-def _parts(stems: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(stems), _AT_ONCE):
-        yield stems[start : start + _AT_ONCE]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -22,10 +22,8 @@ from sqlalchemy.engine import Connection, Engine
 from perftrend.model import Better, Result, Run, Series, TraceKey
 from perftrend.store import rows
 from perftrend.store.connection import read_transaction
-from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of, unpack_samples
+from perftrend.store.rows import INVALID, IS_FORMER_TRACE, USABLE, TraceNames, names_of, parts, unpack_samples
 from perftrend.store.schema import details, results, runs, trace_params, traces
-
-_Value = TypeVar("_Value", int, str)
 
 _COLUMNS = (results.c.status, results.c.value, results.c.samples, INVALID, results.c.message)
 _RUNS_AT_ONCE = 200
@@ -166,8 +164,8 @@ def series_of(
     else:
         newest = 0
         history.add_traces(_ids_of(connection, names, keys))
-    for begin in range(newest, len(ids), _RUNS_AT_ONCE):
-        history.read_earlier(ids[begin : begin + _RUNS_AT_ONCE])
+    for some in parts(ids[newest:], _RUNS_AT_ONCE):
+        history.read_earlier(some)
     return sorted(history.series(), key=lambda series: series.key.parameters)
 
 
@@ -256,14 +254,14 @@ def _read_traces(
         known = known.where(traces.c.id.in_(matching))
     return {
         row.id: rows.trace_of_row(row)
-        for some in _parts(ids, _MOST_NAMED)
+        for some in parts(ids, _MOST_NAMED)
         for row in connection.execute(known.where(traces.c.id.in_(some)))
     }
 
 
 def _ids_of(connection: Connection, names: TraceNames, keys: Collection[TraceKey]) -> Iterator[int]:
     """Yield the ids of traces; of a former name, that of the current trace."""
-    for some in _parts([key.hash for key in keys], _MOST_NAMED):
+    for some in parts([key.hash for key in keys], _MOST_NAMED):
         for trace_id in connection.execute(sa.select(traces.c.id).where(traces.c.hash.in_(some))).scalars():
             yield names.current.get(trace_id, trace_id)
 
@@ -291,14 +289,9 @@ class Replicates:
             query = sa.select(results.c.run_id, names.trace_id, results.c.samples)
             query = query.where(USABLE, names.counts)
             for column, ids in wanted.items():
-                for some in _parts(ids, _AT_ONCE):
+                for some in parts(ids, _AT_ONCE):
                     chosen = results.c.run_id.in_(column) & results.c.trace_id.in_(names.with_former(some))
                     measured = connection.execute(query.where(chosen)).all()
                     for _, trace, samples in sorted(measured, key=lambda row: (column.index(row[0]), row[1])):
                         found[column, trace] = (*found.get((column, trace), ()), *unpack_samples(samples))
         return {key: samples for key, samples in found.items() if samples}
-
-
-def _parts(values: Sequence[_Value], size: int) -> Iterator[Sequence[_Value]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]

@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Row
@@ -24,6 +24,8 @@ from sqlalchemy.engine import Connection
 
 from perftrend.model import MARKED, Better, Result, Run, Status, TraceKey, finite
 from perftrend.store.schema import invalidations, renamed_traces, results, traces
+
+_Value = TypeVar("_Value")
 
 _STATUS = {status.value: status for status in Status}
 
@@ -209,6 +211,12 @@ class TraceNames:
         """Return the ids of traces and of their former traces."""
         wanted = set(ids)
         return sorted(wanted.union(old for old, current in self.current.items() if current in wanted))
+
+
+def parts(values: Sequence[_Value], size: int) -> Iterator[Sequence[_Value]]:
+    """Yield values in parts of at most a size, because the number of values in a query is limited."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
 
 
 def names_of(connection: Connection) -> TraceNames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -438,7 +438,7 @@ def _find_traces(
 ) -> dict[str, int]:
     query = sa.select(traces.c.hash, traces.c.id, traces.c.unit, traces.c.better)
     ids = {}
-    for some in _parts(names):
+    for some in rows.parts(names, _AT_ONCE):
         for name, trace_id, unit, better in connection.execute(query.where(traces.c.hash.in_(some))):
             result = by_hash[name]
             # Without a value there is no unit either: it is only what the name of the test suggests.
@@ -476,11 +476,6 @@ def _enter_traces(connection: Connection, new: Mapping[str, Result]) -> dict[str
 def _insert_all(connection: Connection, table: sa.Table, entered: Sequence[Mapping[str, Any]]) -> None:
     if entered:
         connection.execute(sa.insert(table), entered)
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _AT_ONCE):
-        yield names[start : start + _AT_ONCE]
 
 
 def _insert_row(connection: Connection, table: sa.Table, row: Mapping[str, Any]) -> int:
