@@ -63,7 +63,7 @@ class InstructionDifference:
     """Those with a certain difference, the largest first."""
     user_share: float = math.nan
     """The fraction of its time in which the command executes instructions in user space, which are those that
-    are counted; NaN: unknown. It exceeds 1 if several processes run at once."""
+    are counted; NaN: unknown, or not needed. It exceeds 1 if several processes run at once."""
     layouts: int = 1
     """The number of layouts in which both builds were measured."""
     stacks: tuple[InstructionCounts, InstructionCounts] = field(default=({}, {}), hash=False, repr=False)
@@ -74,13 +74,17 @@ class InstructionDifference:
         """The largest relative difference that may be none."""
         return max(_CERTAIN * self.spread, _SMALLEST)
 
+    @property
+    def is_none(self) -> bool:
+        """Whether no difference is certain, neither of all instructions nor of a function."""
+        return abs(self.relative) <= self.margin and not self.functions
+
     def explains_none_of(self, difference: float) -> bool:
         """Return whether both builds certainly execute the same instructions, function by function.
 
         :param difference: the relative difference in time; the instructions must be known to a third of it.
         """
-        is_none = abs(self.relative) <= self.margin and not self.functions
-        return is_none and self.margin <= max(abs(difference) / 3, _SMALLEST)
+        return self.is_none and self.margin <= max(abs(difference) / 3, _SMALLEST)
 
     def may_be_layout(self, difference: float) -> bool:
         """Return whether the position of code and data in memory may be the only reason of a difference.

@@ -46,8 +46,8 @@ from perftrend.text import HASH, share
 ShowStep: TypeAlias = Callable[[MeasureStep | BuildMeasurement | BuildError, int], None]
 """Shows the beginning or the result of a step, with its number from 1."""
 
-_AFFECTED = 0.5
-"""A test with a smaller probability of being affected does not count."""
+LIKELY = 0.5
+"""A test with a smaller probability of being affected by a change is not counted as affected."""
 REQUEST_FILE, SESSION = "asked.json", "session.jsonl"
 """Files of a build's folder in the archive: the request, and the finished session."""
 
@@ -66,7 +66,7 @@ class ExplainedCulprit:
     @property
     def difference(self) -> float:
         """The largest relative difference of a test that is affected; NaN if a test fails on one side."""
-        sizes = [each.relative for each in self.culprit.effects.values() if not each.probability < _AFFECTED]
+        sizes = [each.relative for each in self.culprit.effects.values() if not each.probability < LIKELY]
         return math.nan if any(map(math.isnan, sizes)) else max(sizes, key=abs, default=math.nan)
 
     @property

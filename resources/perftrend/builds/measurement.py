@@ -262,7 +262,7 @@ def compare_work(
         for _ in range(_COUNTED_STARTS)
     ]
     found = compare_instructions(*zip(*starts, strict=True))
-    if table.instructions == "measure":
+    if table.instructions == "measure" or not found.is_none:
         return found
     shares = [_user_share(work, artifacts, place, observer) for work, artifacts in builds]
     share = math.nan if any(map(math.isnan, shares)) else min(shares)

@@ -28,7 +28,6 @@ from perftrend.perftest import (
     Broken,
     BuildSide,
     PatchCriteria,
-    PatchFinding,
     PatchVerdict,
     Round,
     doubt_layouts,
@@ -184,8 +183,7 @@ def _count_instructions(
     plan: PerftestPlan, verdict: PatchVerdict, product: Builds
 ) -> InstructionDifference | None:
     """Compare the instructions of both builds if a test is faster or slower."""
-    differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
-    if not any(test.comparison and test.finding in differ for test in verdict.tests):
+    if all(test.change is None for test in verdict.tests):
         return None
     return product.compare_instructions(plan.commits[BuildSide.PARENT], plan.commits[BuildSide.CURRENT])
 

@@ -170,6 +170,12 @@ class PatchTestVerdict:
     """Whether it is undecided because the position of code in memory may make the whole difference."""
 
     @property
+    def change(self) -> float | None:
+        """The relative difference, if the patch made the test worse or better; None if it did neither."""
+        has_changed = self.finding in (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
+        return self.comparison.relative if self.comparison and has_changed else None
+
+    @property
     def unit(self) -> str:
         """The unit of its values."""
         return self._any.unit if self._any else "pps"
@@ -256,10 +262,9 @@ def judge(rounds: Sequence[Round], tests: Sequence[str], criteria: PatchCriteria
 
 def doubt_layouts(verdict: PatchVerdict, instructions: InstructionDifference) -> PatchVerdict:
     """Leave tests undecided whose difference the position of code in memory alone may make."""
-    differ = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
     tests = [
         replace(test, finding=PatchFinding.UNDECIDED, may_be_layout=True)
-        if test.comparison and test.finding in differ and instructions.may_be_layout(test.comparison.relative)
+        if test.change is not None and instructions.may_be_layout(test.change)
         else test
         for test in verdict.tests
     ]

@@ -9,14 +9,11 @@ from datetime import datetime
 
 from perftrend.analysis.comparison import CsitComparison, compare_by_mdl
 from perftrend.bisect import BisectOutcome, BisectState, Culprit, Effect, OutcomeKind, Suspicion
-from perftrend.bisect.runner import ExplainedCulprit
+from perftrend.bisect.runner import LIKELY, ExplainedCulprit
 from perftrend.model import Better, Direction, MetricSamples
 from perftrend.model import Outcome as Classification
 from perftrend.settings import Settings
 from perftrend.text import HASH, format_count, format_probability, line, percent, relative_change, span, value
-
-_LIKELY = 0.5
-"""A test with a smaller probability of being affected is not reported as affected."""
 
 _FEW, _SUSPECTS = 3, 5
 _MADE = {"fails from then on": "fail", "works from then on": "work"}
@@ -114,7 +111,7 @@ class BisectReport:
 
     def _is_affected(self, culprit: Culprit, test: str, effect: Effect) -> bool:
         if not math.isnan(effect.probability):
-            return effect.probability >= _LIKELY
+            return effect.probability >= LIKELY
         return (
             self.compare(test, *self.state.adjacent_commits(culprit)).classification
             is not Classification.NORMAL

@@ -118,12 +118,7 @@ def sentence(report: PerftestReport) -> str:
 
 def _same_work(report: PerftestReport) -> str:
     """Return the warning that a patch may have changed the speed without a fault of its own."""
-    changes = (PatchFinding.REGRESSION, PatchFinding.PROGRESSION)
-    sizes = [
-        test.comparison.relative
-        for test in report.verdict.tests
-        if test.comparison and test.finding in changes
-    ]
+    sizes = [test.change for test in report.verdict.tests if test.change is not None]
     found = report.instructions
     is_same = bool(sizes) and found is not None and found.explains_none_of(max(sizes, key=abs))
     return " Both builds execute the same instructions." if is_same else ""

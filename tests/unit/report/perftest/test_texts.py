@@ -61,16 +61,16 @@ def test_difference_that_the_layout_may_make_is_undecided() -> None:
     same = InstructionDifference(0.0, spread=0.0, user_share=0.99)
     whole = compared({"a": (1e6, 0.97e6), "b": (1e6, 0.8e6)}, instructions=same)
 
-    told = replace(whole, verdict=doubt_layouts(whole.verdict, same))
+    doubted = replace(whole, verdict=doubt_layouts(whole.verdict, same))
 
     assert "1 of 2 tests is slower by 20 %; 1 is undecided. Both builds execute the same instructions." == (
-        sentence(told)
+        sentence(doubted)
     )
     assert (
         "a: the builds differ by 3 % but execute the same instructions, so the position of code in memory "
         "may be the only reason; measure them in several layouts (measure.variants)."
-    ) in texts.notes(told)
-    assert not any("would probably have been shown" in note for note in texts.notes(told))
+    ) in texts.notes(doubted)
+    assert not any("would probably have been shown" in note for note in texts.notes(doubted))
 
 
 def test_failure_with_the_patch_alone_is_in_the_sentence() -> None:
