@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -41,7 +42,8 @@ LINK_PPS = 20_000.0
 """The rings of the devices hold the frames of a tenth of a second and more."""
 BRIEF = {
     "PERFTREND_TRIAL_ATTEMPTS": "10",
-    "PERFTREND_TRIAL_DURATION_S": "0.5",
+    # A kernel takes real-time processes off their core if they use more than 0.95 s of a second.
+    "PERFTREND_TRIAL_DURATION_S": "0.25",
     "PERFTREND_TRIAL_MULTIPLICITY": "2",
     "PERFTREND_TRIAL_STARTS": "1",
 }
@@ -74,10 +76,10 @@ def trend(folder: Path, testbed: str, *arguments: str) -> int:
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 
-def outcome_of_mrr(folder: Path) -> str:
+def read_mrr(folder: Path) -> dict[str, Any]:
     report = json.loads((folder / "report/report.json").read_text())
-    [outcome] = [test["outcome"] for test in report["tests"] if test["parameters"]["metric"] == "mrr"]
-    return str(outcome)
+    [test] = [test for test in report["tests"] if test["parameters"]["metric"] == "mrr"]
+    return dict(test)
 
 
 @contextlib.contextmanager
@@ -131,8 +133,11 @@ def test_slowed_device_is_a_regression_of_the_nightly_job(
     options = [word for name, value in device.slow.items() for word in ("--device-option", f"{name}={value}")]
     with punctual_generators(tmp_path):
         code = trend(tmp_path, device.testbed, *options)
+        # If the machine paused in one of the steady runs, the job waits for one more before it decides.
+        if read_mrr(tmp_path)["suspected"]:
+            code = trend(tmp_path, device.testbed, *options)
 
-    assert (EXIT_REGRESSION, "regression") == (code, outcome_of_mrr(tmp_path))
+    assert (EXIT_REGRESSION, "regression") == (code, read_mrr(tmp_path)["outcome"])
 
 
 SETTINGS = """
