@@ -64,6 +64,8 @@ class Levels:
 
     builds: Indices
     """Shape (n,)."""
+    variants: Indices
+    """The layouts in which they were measured, shape (n,)."""
     at_h: Floats
     """Shape (n,), from 0."""
     y: Floats
@@ -89,6 +91,7 @@ class Levels:
         remaining = np.delete(np.arange(self.y.size), flagged)
         return Levels(
             self.builds[remaining],
+            self.variants[remaining],
             self.at_h[remaining],
             self.y[remaining],
             self.errors[remaining],
@@ -141,6 +144,7 @@ def levels(observations: Sequence[Observation]) -> Levels:
     at_h = np.array([each.at_h for each in used], dtype=np.float64)
     return Levels(
         builds=np.array([each.build for each in used], dtype=np.int64),
+        variants=np.array([each.variant for each in used], dtype=np.int64),
         at_h=at_h - at_h.min() if at_h.size else at_h,
         y=y - np.median(y) if y.size else y,
         errors=within / sizes,

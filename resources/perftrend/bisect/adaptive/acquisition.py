@@ -102,7 +102,9 @@ def choose(state: BisectState, belief: Belief, costs: Costs) -> CommitChoice:
     waits = np.where(new, costs.build_s, 0.0) + costs.measure_s / 2
     elapsed = last.finished - state.measured[0].started
     at_h = (elapsed.total_seconds() + waits) / 3600
-    plan = MeasurementPlan(commits, inside, at_h, new)
+    layouts = 1 + max(each.variant for each in state.measured)
+    variants = np.array([state.times_measured(commit) % layouts for commit in commits])
+    plan = MeasurementPlan(commits, inside, at_h, new, variants)
     gains = sum(
         (_information(belief, test, plan) for test in belief.tests),
         np.zeros((len(commits), len(_RUNS))),
@@ -242,6 +244,8 @@ class MeasurementPlan:
     """Time of the run, in hours since the first measurement, (m,)."""
     new: NDArray[np.bool_]
     """Whether they have to be built, (m,)."""
+    variants: Indices
+    """The layouts in which the runs would be, (m,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,17 +265,20 @@ def predict(belief: Belief, test: TestBelief, view: View, plan: MeasurementPlan)
     """Predict the next run of each commit, for one test, at one point of the grid."""
     assert test.evidence is not None  # noqa: S101 - for the reader
     field, g = test.evidence.field, view.point
-    _, q, c, _ = (each[g] for each in field.grid)
+    _, q, c, v, _ = (each[g] for each in field.grid)
     at = plan.at_h - test.begin_h
     found = list(belief.found)
     known = plan.inside[:, found]
     index = np.array([belief.suspects.history.index(commit) for commit in plan.commits])
+    same = np.equal.outer(index, field.levels.builds)
+    same_variant = same & np.equal.outer(plan.variants, field.levels.variants)
     cross = (
         FLAT_VARIANCE * (1 + known @ field.steps[found])
         + q**2 * np.minimum(at[:, np.newaxis], field.levels.at_h)
-        + c**2 * np.equal.outer(index, field.levels.builds)
+        + c**2 * same
+        + v**2 * same_variant
     )
-    own = FLAT_VARIANCE * (1 + (known**2).sum(axis=1)) + q**2 * at + c**2
+    own = FLAT_VARIANCE * (1 + (known**2).sum(axis=1)) + q**2 * at + c**2 + v**2
     mean = cross @ field.pulled[g]
     variance = own - np.einsum("mn,mn->m", cross @ field.precision[g], cross)
     reach = cross @ field.moved[g].T

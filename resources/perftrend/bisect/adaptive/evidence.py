@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from perftrend.analysis.comparison.distributions import FarOff, NoiseGrid, log_sum
 from perftrend.analysis.comparison.model import log_gain
 from perftrend.analysis.comparison.observations import Floats, Indices, Levels
-from perftrend.bisect.adaptive.noise_model import LAYOUTS, SIZE_WEIGHTS, SIZES, Field
+from perftrend.bisect.adaptive.noise_model import SIZE_WEIGHTS, SIZES, Field
 
 _SURE, _MOST = 0.6, 6
 """A run that is an outlier with this probability is excluded, but at most this many runs."""
@@ -154,15 +154,13 @@ class ValueEvidence:
     @property
     def views(self) -> list[View]:
         """The best point for each layout, with the probability of that layout given each hypothesis."""
-        none = self.none_by_point.reshape(-1, len(LAYOUTS))
+        layouts = len(self.field.layouts)
+        none = self.none_by_point.reshape(-1, layouts)
         one = self.one_by_point.reshape(*none.shape, -1)
         none_share = np.exp(log_sum(none, axis=0) - self.likelihood.none)
         one_share = np.exp(log_sum(one, axis=0) - self.likelihood.one)
         best = self.by_point.reshape(none.shape).argmax(axis=0)
-        return [
-            View(int(best[c]) * len(LAYOUTS) + c, float(none_share[c]), one_share[c])
-            for c in range(len(LAYOUTS))
-        ]
+        return [View(int(best[c]) * layouts + c, float(none_share[c]), one_share[c]) for c in range(layouts)]
 
     def _evaluate_likelihood(self) -> Floats:
         """Compute the likelihood, and return the probability that each observation is an outlier."""

@@ -3,11 +3,13 @@ r"""The likelihood of the measurements of one test, without a change and with on
 The first is normal noise. The level y of each measurement, at time t and with the error e (see
 :mod:`perftrend.analysis.comparison.observations`), is
 
-    y = μ + Σ Δ a + D(t) + noise,   S = 100² 1 1ᵀ + q² min(t, t') + c² [same commit] + diag(s² + e) + X,
+    y = μ + Σ Δ a + D(t) + noise,
+    S = 100² 1 1ᵀ + q² min(t, t') + c² [same commit] + v² [same variant of a commit] + diag(s² + e) + X,
 
-where a is 1 for measurements of commits that contain the change, s the deviation between runs, q the drift,
-and c the deviation between commits that change nothing. X covers changes that were already found. The noise
-is not estimated: results are summed over a grid of (s, q, c). All hypotheses share P = S⁻¹.
+where a is 1 for measurements of commits that contain the change, s the deviation between runs, q the drift, c
+the deviation between commits that change nothing, and v the one between the variants of a commit, if each is
+measured in several layouts. X covers changes that were already found. The noise is not estimated: results are
+summed over a grid of (s, q, (c, v)). All hypotheses share P = S⁻¹.
 
 Multiples of uuᵀ that are large compared with the rest are added to the inverse, not to S: elimination would
 lose the rest.
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import median
@@ -53,8 +55,16 @@ FLAT_VARIANCE = LEVEL_DEVIATION**2
 """Prior variance of the level, and of the size of a change that was found."""
 EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
 """Deviation between runs, in per cent, and the spread of its logarithm, for tests without a history."""
-LAYOUTS, LAYOUT_WEIGHTS = (0.01, 0.5, 1.2), (0.85, 0.1, 0.05)
-"""Deviations between builds that change nothing, in about per cent: the code has another memory layout."""
+LAYOUTS, LAYOUT_WEIGHTS = ((0.01, 0.0), (0.5, 0.0), (1.2, 0.0)), (0.85, 0.1, 0.05)
+"""Deviations between builds that change nothing, and between the variants of one, in about per cent: the code
+has another memory layout."""
+VARIED_LAYOUTS = (
+    (0.01, 0.01), (0.01, 0.3), (0.01, 0.6), (0.01, 1.0), (0.01, 1.6),
+    (0.5, 0.01), (0.5, 0.5), (1.2, 0.01), (1.2, 0.8),
+)  # fmt: skip
+VARIED_WEIGHTS = (0.45, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025)
+"""The same if each build is measured in several layouts. The variants show what a layout changes, unless they
+vary something else than commits do: the size of the environment moves the stack, and a commit the code."""
 FEWEST_BUILDS = 5
 """With fewer builds, their deviation without a change cannot be estimated, and is assumed negligible."""
 
@@ -99,6 +109,8 @@ class Grid(NamedTuple):
     """q, the deviation of the random walk per square root of an hour."""
     layout: Floats
     """c, the deviation between commits that change nothing."""
+    variant: Floats
+    """v, the deviation between the variants of a commit."""
     prior: Floats
     """Logarithm of the probability."""
 
@@ -115,17 +127,24 @@ class Field:
     noise: NoiseGrid
     far_off: FarOff
 
+    @property
+    def layouts(self) -> Sequence[tuple[float, float]]:
+        """The deviations c and v of the grid."""
+        return VARIED_LAYOUTS if self.levels.variants.any() else LAYOUTS
+
     @cached_property
     def grid(self) -> Grid:
         """The points of the grid."""
         s, q, prior = self.noise.grid()
         if self.noise.known_deviation is None:
             prior = prior - 0.5 * (np.log(s / EXPECTED_DEVIATION) / DEVIATION_SPREAD) ** 2
-        count = len(LAYOUTS)
+        count = len(self.layouts)
         can_be_known = np.unique(self.levels.builds).size >= FEWEST_BUILDS
-        weights = np.log(LAYOUT_WEIGHTS if can_be_known else (1.0, *(count - 1) * (_IMPOSSIBLE,)))
+        shares = LAYOUT_WEIGHTS if self.layouts is LAYOUTS else VARIED_WEIGHTS
+        weights = np.log(shares if can_be_known else (1.0, *(count - 1) * (_IMPOSSIBLE,)))
         prior = np.add.outer(prior - log_sum(prior), weights).ravel()
-        return Grid(np.repeat(s, count), np.repeat(q, count), np.tile(LAYOUTS, s.size), prior)
+        c, v = np.tile(np.transpose(self.layouts), s.size)
+        return Grid(np.repeat(s, count), np.repeat(q, count), c, v, prior)
 
     @cached_property
     def precision(self) -> Floats:
@@ -134,11 +153,14 @@ class Field:
 
     @cached_property
     def _inverse(self) -> tuple[Floats, Floats]:
-        s, q, c, _ = self.grid
+        s, q, c, v, _ = self.grid
         walk = np.minimum.outer(self.levels.at_h, self.levels.at_h)
         same = np.equal.outer(self.levels.builds, self.levels.builds)
         covariance = np.multiply.outer(q**2, walk)
         covariance += np.multiply.outer(c**2, same)
+        if v.any():
+            same_variant = same & np.equal.outer(self.levels.variants, self.levels.variants)
+            covariance += np.multiply.outer(v**2, same_variant)
         index = np.arange(len(self.levels))
         covariance[:, index, index] += np.add.outer(s**2, self.levels.errors)
         flat = np.concatenate([np.ones((1, index.size)), self.found])

@@ -106,7 +106,8 @@ def test_data(state: BisectState, known: Mapping[str, float]) -> tuple[TestData,
                     samples = ()
                 at_h = (middle - start).total_seconds() / 3600
                 positions.append(position)
-                observations.append(Observation(state.history.index(each.commit), at_h, samples))
+                build = state.history.index(each.commit)
+                observations.append(Observation(build, at_h, samples, each.variant))
         noise = NoiseGrid(
             deviations=DEVIATIONS,
             known_deviation=known.get(test),

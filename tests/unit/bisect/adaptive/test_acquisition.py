@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend.bisect import BisectState
-from perftrend.bisect.adaptive.acquisition import Costs, _gain, choose
+from perftrend.bisect.adaptive.acquisition import Costs, MeasurementPlan, _gain, choose, predict
 from perftrend.bisect.adaptive.candidates import Suspects
+from perftrend.bisect.adaptive.noise_model import VARIED_LAYOUTS
 from perftrend.bisect.adaptive.posterior import Belief, test_data
 from perftrend.bisect.simulator import HistoryModel, SimulatedHistory, SimulatedNoise, SimulatedTestbed
 from perftrend.model import BuildMeasurement
@@ -63,3 +64,27 @@ def test_side_that_was_measured_once_is_measured_again() -> None:
     belief.held = np.array([0.9, 0.1])
 
     assert old == choose(state, belief, Costs()).commit
+
+
+def test_another_layout_of_a_commit_has_more_information_than_a_known_one() -> None:
+    noise = SimulatedNoise(within=0.2, between=0.2, layout=1.0, variants=2)
+    history = SimulatedHistory(HistoryModel(size=8, noise=noise), (5,))
+    testbed = SimulatedTestbed(history)
+    commits = history.range.history.commits
+    state = BisectState(history.range, built=dict.fromkeys(commits, 0.0))
+    for commit in (history.range.old, *commits):
+        build = testbed.build(commit)
+        for _ in range(1 if commit == commits[3] else 2):
+            state = state.with_measured(testbed.measure(build))
+    suspects = Suspects.of(state.history, [each.commit for each in state.measured], ())
+    belief = Belief(test_data(state, {}), suspects)
+    [test] = belief.tests
+    assert test.evidence is not None
+    view = test.evidence.views[VARIED_LAYOUTS.index((0.01, 1.0))]
+    both = [commits[2], commits[3]]
+    inside = np.array([suspects.inside(commit) for commit in both])
+    plan = MeasurementPlan(both, inside, np.ones(2), np.zeros(2, np.bool_), np.array([0, 1]))
+
+    known, other = predict(belief, test, view, plan).variances[:, 0]
+
+    assert other > 2 * known

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,12 +16,15 @@ NOISE = NoiseGrid(deviations=(0.5, 2.0), drifts=(0.1, 1.0), drift_weights=(0.7, 
 NEVER_FAR_OFF = FarOff(share=1e-12)
 
 
-def observed(values: list[float]) -> Levels:
+ONE_LAYOUT = (0, 0, 0, 0, 0, 0, 0)
+
+
+def observed(values: list[float], variants: Sequence[int] = ONE_LAYOUT) -> Levels:
     builds = [-1, 0, 1, 2, 3, -1, 1]
     return levels(
         [
-            Observation(build, 0.3 * at, (value, value * 1.01))
-            for at, (build, value) in enumerate(zip(builds, values, strict=True))
+            Observation(build, 0.3 * at, (value, value * 1.01), variant)
+            for at, (build, value, variant) in enumerate(zip(builds, values, variants, strict=True))
         ]
     )
 
@@ -30,11 +34,13 @@ def log_density(known: Levels, steps: np.ndarray, found: np.ndarray) -> float:
     grid = Field(known, STEPS, found, NOISE, FarOff()).grid
     flat = 100.0**2 * (1 + found.T @ found)
     total = -math.inf
-    for s, q, c, prior in zip(*grid, strict=True):
+    same = np.equal.outer(known.builds, known.builds)
+    for s, q, c, v, prior in zip(*grid, strict=True):
         for variances in np.ndindex(*[3] * len(steps)):
             covariance = flat + q**2 * np.minimum.outer(known.at_h, known.at_h)
             covariance = covariance + np.diag(s**2 + known.errors)
-            covariance += c**2 * np.equal.outer(known.builds, known.builds)
+            covariance += c**2 * same
+            covariance += v**2 * (same & np.equal.outer(known.variants, known.variants))
             for step, which in zip(steps, variances, strict=True):
                 covariance += (9.0, 225.0, 22500.0)[which] * np.outer(step, step)
             _, log_determinant = np.linalg.slogdet(covariance)
@@ -48,9 +54,10 @@ def log_density(known: Levels, steps: np.ndarray, found: np.ndarray) -> float:
     return total
 
 
+@pytest.mark.parametrize("variants", [ONE_LAYOUT, (0, 0, 0, 0, 0, 1, 0)])
 @pytest.mark.parametrize("found", [[], [1]])
-def test_evidence_is_that_of_the_normal_densities(found: list[int]) -> None:
-    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
+def test_evidence_is_that_of_the_normal_densities(found: list[int], variants: Sequence[int]) -> None:
+    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5], variants)
     taken = STEPS[found]
 
     likelihood = ValueEvidence(known, STEPS, taken, PRIOR, noise=NOISE, far_off=NEVER_FAR_OFF).likelihood
@@ -71,10 +78,37 @@ def test_observation_that_lies_far_off_is_left_out() -> None:
     assert [0, 1, 2, 4, 5, 6] == found.retained.tolist()
 
 
-def test_layouts_share_the_probability_of_each_hypothesis() -> None:
-    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5])
+@pytest.mark.parametrize("variants", [ONE_LAYOUT, (0, 0, 0, 0, 0, 1, 0)])
+def test_layouts_share_the_probability_of_each_hypothesis(variants: Sequence[int]) -> None:
+    known = observed([100.0, 101.0, 96.0, 95.0, 99.0, 100.5, 96.5], variants)
 
     views = ValueEvidence(known, STEPS, STEPS[:0], PRIOR, noise=NOISE).views
 
     assert sum(view.none for view in views) == pytest.approx(1)
     assert [1, 1, 1] == pytest.approx(sum(view.one for view in views).tolist())
+
+
+def likely_layout(values: Sequence[float], variants: int) -> tuple[float, float]:
+    """Return the most probable c and v of builds that did not change, each of which was measured often.
+
+    :param values: in each layout of each build.
+    """
+    observations = [
+        Observation(build, 0.0, (100 + value,), variant)
+        for build in range(len(values) // variants)
+        for variant in range(variants)
+        for value in 4 * [values[build * variants + variant]]
+    ]
+    known = levels(observations)
+    steps = np.zeros((3, len(known)))
+    evidence = ValueEvidence(known, steps, steps[:0], PRIOR, noise=NOISE)
+    return evidence.field.layouts[evidence.best % len(evidence.field.layouts)]
+
+
+def test_difference_between_layouts_is_known_from_their_variants() -> None:
+    drawn = np.random.default_rng(3).normal(size=24)
+
+    assert (0.01, 1.0) == likely_layout(drawn.tolist(), variants=3)
+    # The variants move the stack, for example, and commits move the code.
+    assert (1.2, 0.01) == likely_layout(np.repeat(drawn, 3).tolist(), variants=3)
+    assert (1.2, 0.0) == likely_layout(drawn.tolist(), variants=1)
