@@ -148,6 +148,7 @@ CELLS = (
     ),
     *_both("layout", layout=0.5),
     *_both("variants", layout=0.5, variants=3),
+    Cell.of("variants-4%", 100 * math.log1p(0.04) / SimulatedNoise().deviation, layout=1.0, variants=3),
     *_both("broken", broken=0.1),
     *_both("merges", branches=0.3),
     *_both("all", **EVERYTHING),

@@ -78,6 +78,12 @@ GOALS = (
         lambda row: 1 - row.figures[0].right.value - row.figures[0].undecided,
     ),
     Goal(
+        "three layouts, r from 2 on: not right in ≤ 5 %",
+        0.05,
+        lambda row: row.cell.startswith("variants"),
+        lambda row: 1 - row.figures[0].right.value,
+    ),
+    Goal(
         "two changes: not both named in ≤ 2 %",
         0.02,
         lambda row: row.changes == 2,  # noqa: PLR2004 - as the goal says

@@ -20,7 +20,7 @@ from perftrend.bisect.state import BisectOutcome, BisectState, CommitRange, Rang
 from perftrend.model import BuildMeasurement, MetricSamples
 
 Random = np.random.Generator
-_STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "recording")
+_STREAMS = ("commits", "drift", "layout", "measurement", "common", "course", "recording", "unvaried")
 OLD = "0" * 40
 """The commit that a range begins after."""
 _LONGEST_BRANCH = 6
@@ -119,10 +119,15 @@ class SimulatedHistory:
 
     def layout(self, commit: str, test: int, variant: int = 0) -> float:
         """Return the deviation of a commit by one of its layouts, in per cent."""
-        if not self.model.noise.layout:
+        noise = self.model.noise
+        if not noise.layout:
             return 0.0
-        random = self.random("layout", self.range.history.index(commit) + 1, test, variant)
-        return self.model.noise.layout * float(random.standard_normal())
+        index = self.range.history.index(commit) + 1
+        of_variant = float(self.random("layout", index, test, variant).standard_normal())
+        of_commit = float(self.random("unvaried", index, test).standard_normal())
+        return noise.layout * (
+            math.sqrt(1 - noise.unvaried) * of_variant + math.sqrt(noise.unvaried) * of_commit
+        )
 
     def smallest_set(self, commit: str) -> tuple[str, ...]:
         """Return the commits that measurements cannot distinguish from one, including itself, oldest first.

@@ -58,6 +58,8 @@ class SimulatedNoise:
     a commit."""
     variants: int = 1
     """Layouts in which each commit is measured in turn; they have the same deviation."""
+    unvaried: float = 0.0
+    """Fraction of the layout's variance that all variants of a commit have in common."""
     outliers: float = 0.0
     """Fraction of measurements that are 5 to 50 per cent low."""
 
@@ -69,7 +71,7 @@ class SimulatedNoise:
             raise errors.SettingsError(f"freedom is {self.freedom}; give 0, or more than {_NO_VARIANCE}")
         if self.autocorrelation >= 1 or self.phase < 1:
             raise errors.SettingsError("autocorrelation should be below 1, and phase at least 1")
-        for name in ("shared", "outliers", "low"):
+        for name in ("shared", "outliers", "low", "unvaried"):
             if getattr(self, name) > 1:
                 raise errors.SettingsError(f"{name} is {getattr(self, name)}; give a fraction from 0 to 1")
         for name in ("samples", "variants"):

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -176,6 +177,19 @@ def test_layouts_of_a_commit_are_measured_in_turn() -> None:
 
     assert [0, 1, 0, 1] == [each.variant for each in found]
     assert [True, False] == [level(found[0]) == level(found[at]) for at in (2, 1)]
+
+
+@pytest.mark.parametrize("unvaried", [0.0, 0.5, 1.0])
+def test_variants_have_a_part_of_the_layout_in_common(unvaried: float) -> None:
+    noise = SimulatedNoise(layout=2.0, variants=2, unvaried=unvaried)
+    history = SimulatedHistory(HistoryModel(size=600, noise=noise), (1,))
+
+    drawn = np.array(
+        [[history.layout(each, 0, at) for at in (0, 1)] for each in history.range.history.commits]
+    )
+
+    assert [2.0, 2.0] == pytest.approx(drawn.std(axis=0).tolist(), rel=0.1)
+    assert unvaried == pytest.approx(np.corrcoef(drawn.T)[0, 1], abs=0.1)
 
 
 def test_steps_take_their_time() -> None:
