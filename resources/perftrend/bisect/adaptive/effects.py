@@ -18,6 +18,7 @@ import numpy as np
 
 from perftrend.analysis.comparison.distributions import Mixture, log_sum, normal_below
 from perftrend.analysis.comparison.observations import Floats, Levels
+from perftrend.analysis.comparison.paired_test import PairedEvidence
 from perftrend.bisect.adaptive.confirmation import Confirmation
 from perftrend.bisect.adaptive.noise_model import FLAT_VARIANCE, SIZES
 from perftrend.bisect.adaptive.posterior import Belief, TestBelief
@@ -127,9 +128,22 @@ def _value_effect(
     before = _level_before(belief, test, chosen, others)
     change = relative(size.mean)
     after = before * (1 + change) if field.levels.logarithmic else before + _unit(test) * size.mean
-    return Effect(
-        before, after, change, relative(size.quantile(0.025)), relative(size.quantile(0.975)), affected
-    )
+    low, high = _interval(size, confirmed.tests.get(test.data.name))
+    return Effect(before, after, change, relative(low), relative(high), affected)
+
+
+def _interval(size: Mixture, shown: PairedEvidence | None) -> tuple[float, float]:
+    """Return the interval of the size of a change, of 95 %, in about per cent.
+
+    All builds of the range and the two of the pairs may disagree, for example because of their layouts.
+    Neither shows what the change alone does, so the interval reaches from one to the other.
+
+    :param shown: what the pairs show of the same test.
+    """
+    low, high = size.quantile(0.025), size.quantile(0.975)
+    if shown is None or not shown.pairs or shown.low <= size.mean <= shown.high:
+        return low, high
+    return min(low, shown.median), max(high, shown.median)
 
 
 def _direction(confirmed: Confirmation, test: str) -> float:

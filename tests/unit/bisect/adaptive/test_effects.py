@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from perftrend.analysis.comparison.distributions import Mixture
+from perftrend.analysis.comparison.paired_test import PairedEvidence
 from perftrend.bisect import BisectState
 from perftrend.bisect.adaptive import effects
 from perftrend.bisect.adaptive.candidates import Suspects
@@ -102,3 +104,22 @@ def test_pairs_alone_decide_only_if_the_noise_of_an_affected_test_is_of_any_kind
     )
 
     assert needed == Belief.by_all_builds(belief, 0)
+
+
+@pytest.mark.parametrize(
+    ("by_pairs", "interval"),
+    [
+        ((-9.0, -8.0, -7.0), (-8.0, -3.02)),
+        ((-7.0, -5.0, -3.0), (-4.98, -3.02)),
+        ((3.0, 4.0, 5.0), (-4.98, 4.0)),
+    ],
+)
+def test_interval_reaches_from_all_builds_to_those_of_the_pairs_if_they_disagree(
+    by_pairs: tuple[float, float, float], interval: tuple[float, float]
+) -> None:
+    by_all = Mixture(np.ones(1), np.array([-4.0]), np.array([0.5]))
+    low, median, high = by_pairs
+    shown = PairedEvidence(log_e=6.0, pairs=11, median=median, low=low, high=high, claimed=1.0)
+
+    assert interval == pytest.approx(effects._interval(by_all, shown), abs=0.01)
+    assert (-4.98, -3.02) == pytest.approx(effects._interval(by_all, None), abs=0.01)
