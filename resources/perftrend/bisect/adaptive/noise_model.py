@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import median
@@ -55,14 +55,13 @@ FLAT_VARIANCE = LEVEL_DEVIATION**2
 """Prior variance of the level, and of the size of a change that was found."""
 EXPECTED_DEVIATION, DEVIATION_SPREAD = 0.8, 1.0
 """Deviation between runs, in per cent, and the spread of its logarithm, for tests without a history."""
-LAYOUTS, LAYOUT_WEIGHTS = ((0.01, 0.0), (0.5, 0.0), (1.2, 0.0)), (0.85, 0.1, 0.05)
-"""Deviations between builds that change nothing, and between the variants of one, in about per cent: the code
-has another memory layout."""
-VARIED_LAYOUTS = (
-    (0.01, 0.01), (0.01, 0.3), (0.01, 0.6), (0.01, 1.0), (0.01, 1.6),
-    (0.5, 0.01), (0.5, 0.5), (1.2, 0.01), (1.2, 0.8),
-)  # fmt: skip
-VARIED_WEIGHTS = (0.45, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.025, 0.025)
+LAYOUTS = {(0.01, 0.0): 0.85, (0.5, 0.0): 0.1, (1.2, 0.0): 0.05}
+"""Deviations between builds that change nothing, and between the variants of one, in about per cent, with
+their probabilities: the code has another memory layout."""
+VARIED_LAYOUTS = {
+    (0.01, 0.01): 0.45, (0.01, 0.3): 0.1, (0.01, 0.6): 0.1, (0.01, 1.0): 0.1, (0.01, 1.6): 0.1,
+    (0.5, 0.01): 0.05, (0.5, 0.5): 0.05, (1.2, 0.01): 0.025, (1.2, 0.8): 0.025,
+}  # fmt: skip
 """The same if each build is measured in several layouts. The variants show what a layout changes, unless they
 vary something else than commits do: the size of the environment moves the stack, and a commit the code."""
 FEWEST_BUILDS = 5
@@ -128,8 +127,8 @@ class Field:
     far_off: FarOff
 
     @property
-    def layouts(self) -> Sequence[tuple[float, float]]:
-        """The deviations c and v of the grid."""
+    def layouts(self) -> Mapping[tuple[float, float], float]:
+        """The deviations c and v of the grid, with their probabilities."""
         return VARIED_LAYOUTS if self.levels.variants.any() else LAYOUTS
 
     @cached_property
@@ -140,10 +139,10 @@ class Field:
             prior = prior - 0.5 * (np.log(s / EXPECTED_DEVIATION) / DEVIATION_SPREAD) ** 2
         count = len(self.layouts)
         can_be_known = np.unique(self.levels.builds).size >= FEWEST_BUILDS
-        shares = LAYOUT_WEIGHTS if self.layouts is LAYOUTS else VARIED_WEIGHTS
-        weights = np.log(shares if can_be_known else (1.0, *(count - 1) * (_IMPOSSIBLE,)))
+        shares = tuple(self.layouts.values()) if can_be_known else (1.0, *(count - 1) * (_IMPOSSIBLE,))
+        weights = np.log(shares)
         prior = np.add.outer(prior - log_sum(prior), weights).ravel()
-        c, v = np.tile(np.transpose(self.layouts), s.size)
+        c, v = np.tile(np.transpose(list(self.layouts)), s.size)
         return Grid(np.repeat(s, count), np.repeat(q, count), c, v, prior)
 
     @cached_property

@@ -80,7 +80,7 @@ def test_another_layout_of_a_commit_has_more_information_than_a_known_one() -> N
     belief = Belief(test_data(state, {}), suspects)
     [test] = belief.tests
     assert test.evidence is not None
-    view = test.evidence.views[VARIED_LAYOUTS.index((0.01, 1.0))]
+    view = test.evidence.views[list(VARIED_LAYOUTS).index((0.01, 1.0))]
     both = [commits[2], commits[3]]
     inside = np.array([suspects.inside(commit) for commit in both])
     plan = MeasurementPlan(both, inside, np.ones(2), np.zeros(2, np.bool_), np.array([0, 1]))

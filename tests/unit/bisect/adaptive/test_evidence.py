@@ -102,7 +102,8 @@ def likely_layout(values: Sequence[float], variants: int) -> tuple[float, float]
     known = levels(observations)
     steps = np.zeros((3, len(known)))
     evidence = ValueEvidence(known, steps, steps[:0], PRIOR, noise=NOISE)
-    return evidence.field.layouts[evidence.best % len(evidence.field.layouts)]
+    layouts = list(evidence.field.layouts)
+    return layouts[evidence.best % len(layouts)]
 
 
 def test_difference_between_layouts_is_known_from_their_variants() -> None:
