@@ -25,6 +25,7 @@ the change, the expected level is kᵀPy + (a* - kᵀPa) Δ, with the variance �
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -103,7 +104,8 @@ def choose(state: BisectState, belief: Belief, costs: Costs) -> CommitChoice:
     elapsed = last.finished - state.measured[0].started
     at_h = (elapsed.total_seconds() + waits) / 3600
     layouts = 1 + max(each.variant for each in state.measured)
-    variants = np.array([state.times_measured(commit) % layouts for commit in commits])
+    runs_so_far = Counter(each.commit for each in state.measured)
+    variants = np.array([runs_so_far[commit] % layouts for commit in commits])
     plan = MeasurementPlan(commits, inside, at_h, new, variants)
     gains = sum(
         (_information(belief, test, plan) for test in belief.tests),
