@@ -89,17 +89,14 @@ class Levels:
     def without(self, flagged: Sequence[int]) -> Levels:
         """Return the levels without some of them, given by their index here."""
         remaining = np.delete(np.arange(self.y.size), flagged)
-        return Levels(
-            self.builds[remaining],
-            self.variants[remaining],
-            self.at_h[remaining],
-            self.y[remaining],
-            self.errors[remaining],
-            self.positions[remaining],
-            self.logarithmic,
-            self.origin_h,
-            self.middle,
-            self.single,
+        return replace(
+            self,
+            builds=self.builds[remaining],
+            variants=self.variants[remaining],
+            at_h=self.at_h[remaining],
+            y=self.y[remaining],
+            errors=self.errors[remaining],
+            positions=self.positions[remaining],
         )
 
     def by_best(self, observations: Sequence[Observation], *, higher: bool) -> Levels | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,9 +111,7 @@ def test_known_size_is_that_of_all_sizes_tried(seed: int) -> None:
     sizes = np.linspace(-40, 40, 801)
     log_weights = []
     for size in sizes:
-        moved = Levels(
-            known.builds, known.variants, known.at_h, known.y - size * step, known.errors, known.positions
-        )
+        moved = replace(known, y=known.y - size * step)
         prior = sum(math.exp(-0.5 * (size / scale) ** 2) / scale for scale in (3.0, 15.0))
         log_weights.append(Model(moved, NOISE, SIZES, quiet).none() + math.log(prior))
     weights = np.exp(np.array(log_weights) - max(log_weights))
