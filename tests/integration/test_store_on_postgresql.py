@@ -38,7 +38,7 @@ UNIT_TESTS = Path("tests") / "unit" / "store"
 DIFFERENT = (
     "alerts", "test_archives.py", "test_changes.py", "test_clusterings.py", "test_clusters.py",
     "test_executions.py", "test_grants.py", "test_ingestions.py", "test_invalidations.py",
-    "test_migrations.py", "test_patch_tests.py", "test_requests.py", "test_retention.py",
+    "test_migrations.py", "test_parquet.py", "test_patch_tests.py", "test_requests.py", "test_retention.py",
     "test_run_verdicts.py", "test_sessions.py", "test_shortcuts.py", "test_store.py", "test_views.py",
     "test_renames.py::test_history_continues_under_the_new_name_until_it_is_undone",
     "test_renames.py::test_overrides_and_findings_follow_the_rename",

@@ -363,12 +363,15 @@ def test_version_needs_no_python(checkout: Checkout) -> None:
         (["trending", "--.*"], "trending has no option --.*; see ./run trending --help"),
         (["trending", "--no-install"], "--no-install goes before the job: ./run --no-install … trending"),
         (["trending", "--with", "s3"], "--with goes before the job: ./run --with … trending"),
-        (["--with", "s4"], "no extra is named 's4'; known are cluster, s3, postgresql, trex, vpp, jjb"),
+        (
+            ["--with", "s4"],
+            "no extra is named 's4'; known are cluster, s3, parquet, postgresql, trex, vpp, jjb",
+        ),
         (
             ["--with", "s3,../x", "analysis"],
-            "no extra is named '../x'; known are cluster, s3, postgresql, trex, vpp, jjb",
+            "no extra is named '../x'; known are cluster, s3, parquet, postgresql, trex, vpp, jjb",
         ),
-        (["--with"], "--with needs names: cluster, s3, postgresql, trex, vpp, jjb"),
+        (["--with"], "--with needs names: cluster, s3, parquet, postgresql, trex, vpp, jjb"),
     ],
 )
 def test_bad_command_line_is_refused_before_anything_is_installed(

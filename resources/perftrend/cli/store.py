@@ -1,4 +1,4 @@
-"""Check, back up, restore, upgrade, move or prune the store, mark results as invalid, or rename traces."""
+"""Check, back up, restore, upgrade, move, export or prune the store, or correct its results and names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 
-from perftrend import COMMAND
+from perftrend import COMMAND, command_to_install
 from perftrend.archive import retention
 from perftrend.cli import options
 from perftrend.errors import EXIT_PASS, EXIT_SERVICE, UsageError
@@ -25,7 +26,7 @@ from perftrend.store.retention import RetentionKind
 from perftrend.store.verdicts import PatchTest
 from perftrend.text import format_count
 
-ACTIONS = ("check", "backup", "restore", "migrate", "invalidate", "rename", "prune")
+ACTIONS = ("check", "backup", "restore", "migrate", "export", "import", "invalidate", "rename", "prune")
 
 _ACTIONS = """\
 actions:
@@ -33,12 +34,16 @@ actions:
   backup      write a copy into FILE while jobs continue
   restore     fill an empty store from FILE
   migrate     upgrade the store to the schema of this version; with --to, copy it into another database
+  export      write all runs and results into FOLDER as Parquet files
+  import      add the runs and results of such a FOLDER that the store does not have
   invalidate  mark a run, or some of its results, as invalid; with --undo, as valid again
   rename      continue the traces of a renamed test under its new name; without NAME, list the renames
   prune       delete what is older than the settings retention.* allow, and duplicates of details"""
 _SUBJECTS = {
     "backup": "the FILE of the backup",
     "restore": "the FILE of the backup",
+    "export": "the FOLDER of the Parquet files",
+    "import": "the FOLDER of the Parquet files",
     "invalidate": "the run, as JOB/BUILD",
 }
 """The argument that an action requires."""
@@ -62,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
         notes=_ACTIONS,
         examples=[
             "./run store backup perftrend.backup",
+            "./run --with parquet store export results",
             "./run store invalidate nightly/42 --reason 'a cable was loose'",
             "./run store rename 64b-ip4base-mrr --to 64b-1c-ip4base-mrr",
         ],
@@ -70,9 +76,9 @@ def parser() -> argparse.ArgumentParser:
     add("action", choices=ACTIONS, metavar="ACTION", help=f"one of {', '.join(ACTIONS)}")
     add(
         "subject",
-        metavar="FILE|JOB/BUILD|NAME",
+        metavar="FILE|FOLDER|JOB/BUILD|NAME",
         nargs="?",
-        help="the SQLite file of a backup, the run to invalidate, or the old name",
+        help="the file of a backup, the folder of Parquet files, the run to invalidate, or the old name",
     )
     add("--dry-run", action="store_true", help="migrate, prune: only show what would be done")
     add = described.add_argument_group("migrate and rename").add_argument
@@ -135,6 +141,10 @@ def _run(given: argparse.Namespace, settings: Settings) -> int:
         case "restore":
             maintenance.restore(Path(given.subject), place)
             print(f"{shown} was restored from {given.subject}")
+        case "export":
+            _export(place, Path(given.subject))
+        case "import":
+            _import(Path(given.subject), place)
         case "invalidate":
             _invalidate(given, place)
         case "rename":
@@ -146,6 +156,28 @@ def _run(given: argparse.Namespace, settings: Settings) -> int:
         case _:
             _migrate(place, dry_run=given.dry_run)
     return EXIT_PASS
+
+
+def _export(place: str, folder: Path) -> None:
+    written = _load_parquet().export_folder(place, folder)
+    runs = format_count(written.runs, "run")
+    print(f"{runs} of {redact_password(place)} with {written.results} results are in {folder}")
+
+
+def _import(folder: Path, place: str) -> None:
+    read = _load_parquet().import_folder(folder, place)
+    runs = format_count(read.added, "run")
+    known = f"; {format_count(read.known, 'run')} were there already" if read.known else ""
+    print(f"{runs} of {folder} were added to {redact_password(place)}{known}")
+
+
+def _load_parquet() -> ModuleType:
+    try:
+        from perftrend.store import parquet  # noqa: PLC0415 - needs an extra
+    except ImportError as error:
+        how = command_to_install("parquet", "pyarrow")
+        raise UsageError(f"Parquet needs the package {error.name}; install it with: {how}") from None
+    return parquet
 
 
 def _invalidate(given: argparse.Namespace, place: str) -> None:

@@ -75,8 +75,7 @@ def check(place: str | Path) -> StoreCheck:
 
     :raises StoreError: if it cannot be read, or is not of the newest version.
     """
-    with _open_engine(place, is_there=True) as engine:
-        _require_newest(engine, place)
+    with open_newest(place) as engine:
         return _check_tables(engine)
 
 
@@ -180,6 +179,17 @@ def migrate(place: str | Path) -> None:
     """
     with _open_engine(place, is_there=True) as engine:
         upgrade(engine, str(place))
+
+
+@contextmanager
+def open_newest(place: str | Path) -> Iterator[Engine]:
+    """Yield the engine of a store that exists and is of the newest version, and dispose of it afterwards.
+
+    :raises StoreError: if there is none, or it is of an older version.
+    """
+    with _open_engine(place, is_there=True) as engine:
+        _require_newest(engine, place)
+        yield engine
 
 
 def _require_newest(engine: Engine, place: str | Path) -> None:

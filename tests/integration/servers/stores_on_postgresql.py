@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy.engine import Engine
 
-from perftrend.store import connection, store
+from perftrend.store import connection, maintenance, store
 
 ADDRESS = "PERFTREND_TEST_POSTGRESQL"
 MARK = "sqlite"
@@ -52,6 +52,6 @@ def _stores_on_postgresql() -> Iterator[None]:
         return original(f"{address}?options={quote(f'-csearch_path={schema}')}")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "engine_of", engine_of)
-        patch.setattr(store, "engine_of", engine_of)
+        for module in (connection, maintenance, store):
+            patch.setattr(module, "engine_of", engine_of)
         yield

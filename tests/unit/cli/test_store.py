@@ -6,6 +6,7 @@ import getpass
 import math
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -465,3 +466,40 @@ def test_what_is_no_rename_is_refused_in_a_line(
     [line] = capsys.readouterr().err.splitlines()
     assert told in line
     assert before == content(place)
+
+
+def test_store_is_exported_and_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, other, folder = tmp_path / "store.sqlite", tmp_path / "other.sqlite", tmp_path / "files"
+    fill(place)
+
+    assert 0 == store.main(["export", str(folder), "--store", str(place)])
+    assert f"3 runs of {place} with 3 results are in {folder}\n" == capsys.readouterr().out
+    assert 0 == store.main(["import", str(folder), "--store", str(other)])
+    assert f"3 runs of {folder} were added to {other}\n" == capsys.readouterr().out
+    assert 0 == store.main(["import", str(folder), "--store", str(other)])
+    assert f"0 runs of {folder} were added to {other}; 3 runs were there already\n" == capsys.readouterr().out
+
+
+def test_package_that_parquet_needs_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "perftrend.store.parquet", raising=False)
+    monkeypatch.delattr("perftrend.store.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    assert 2 == store.main(["export", str(tmp_path / "files"), "--store", str(tmp_path / "store.sqlite")])
+
+    assert "install it with: " in capsys.readouterr().err
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_written_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "store.sqlite"
+    fill(place)
+    (tmp_path / "files").write_text("a file")
+
+    assert 2 <= store.main(["export", str(tmp_path / "files"), "--store", str(place)])
+
+    assert 1 == len(capsys.readouterr().err.splitlines())
