@@ -67,8 +67,13 @@ class Cell:
 
     @property
     def r(self) -> float:
-        """The r of the smallest change, for all tests together; 0 without a change."""
-        return min(map(abs, self.ratios), default=0.0) * math.hypot(*self.model.tests)
+        """The smallest change in deviations of all noise of a measurement, all tests together; or 0.
+
+        Layouts are part of this noise, so r of ``layout-r2`` and ``variants-r2`` is 1.8.
+        """
+        noise = self.model.noise
+        share = noise.deviation / math.hypot(noise.deviation, noise.layout)
+        return min(map(abs, self.ratios), default=0.0) * share * math.hypot(*self.model.tests)
 
     @property
     def percent(self) -> float:

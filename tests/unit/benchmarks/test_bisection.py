@@ -113,6 +113,12 @@ def test_size_of_a_change_is_its_ratio_times_the_noise_of_a_measurement() -> Non
     assert (2.0, 2 * 3 / math.sqrt(5)) == (cell.r, pytest.approx(cell.model.changes[0]))
 
 
+def test_layouts_are_part_of_the_noise() -> None:
+    (cell,) = cells_named(["layout-r2"])
+
+    assert pytest.approx(2 * math.sqrt(1.2 / (1.2 + 0.25))) == cell.r
+
+
 def test_largest_change_is_thirty_per_cent() -> None:
     (cell,) = cells_named(["base-30%"])
 

@@ -28,6 +28,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -46,6 +47,9 @@ _LEAST_PROBABILITY = 0.005
 _NEGLIGIBLE = 1e-4
 _UNLIKELY = 0.05
 """Layouts of a lower probability are ignored."""
+
+_MOST_RUNS = 6
+"""Maximum number of runs of a build in a layout before another commit is built."""
 
 _MOST_PAIRS = 20
 _NEGLIGIBLE_PAIR = 1e-3
@@ -120,6 +124,41 @@ def choose(state: BisectState, belief: Belief, costs: Costs) -> CommitChoice:
     ]
     best = int(np.argmax(rates.max(axis=1)))
     return CommitChoice(commits[best], float(gains[best, 0]) / math.log(2))
+
+
+def choose_for_layouts(state: BisectState, belief: Belief, suspected: int) -> str | None:
+    """Choose the commit that shows best how much builds differ by their layouts.
+
+    The deviation of layouts is learned from the averages of builds in each layout. A run tells most of it
+    if the average of each has an error as large as this deviation: with fewer runs, the averages show
+    noise, and with more of them, another build would tell more.
+
+    :param suspected: the class of which pairs have confirmed that builds with and without it differ.
+    :returns: the commit that was measured least, or an unmeasured one if all have enough runs; None if
+        there is none.
+    """
+    suspects = belief.suspects
+    layouts = 1 + max(each.variant for each in state.measured)
+    runs = Counter(each.commit for each in state.measured)
+    least = min((commit for commit in suspects.measured if commit not in state.broken), key=runs.__getitem__)
+    if runs[least] < layouts * max(map(partial(_useful_runs, suspected), belief.tests)):
+        return least
+    order = np.argsort(-belief.held, kind="stable")
+    fresh = (suspects.candidates(suspects.classes[each]) for each in order)
+    return next((commits[len(commits) // 2] for commits in fresh if commits), None)
+
+
+def _useful_runs(suspected: int, test: TestBelief) -> int:
+    """Return in how many runs of a build in a layout its average has the error of the layouts' deviation."""
+    if test.evidence is None or test.density is not None:
+        return 1
+    field = test.evidence.field
+    expected = sum(
+        float(view.one[suspected])
+        * float(field.grid.layout[view.point] ** 2 + field.grid.variant[view.point] ** 2)
+        for view in test.evidence.views
+    )
+    return max(1, min(round(field.run_variance(test.evidence.best) / expected), _MOST_RUNS))
 
 
 def _choose_undersampled_side(state: BisectState, belief: Belief) -> CommitChoice | None:

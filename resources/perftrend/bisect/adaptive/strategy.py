@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from perftrend import errors
-from perftrend.bisect.adaptive.acquisition import Costs, choose
+from perftrend.bisect.adaptive.acquisition import Costs, choose, choose_for_layouts
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.confirmation import (
     FEWEST_PAIRS,
@@ -135,7 +135,11 @@ class Adaptive:
         if outcome is None:
             if spent:
                 return self._undecided_outcome(state, beliefs, tried)
-            return _begin_confirmation(beliefs[-1], tried) or self._choose_step(state, beliefs[-1])
+            return (
+                _begin_confirmation(beliefs[-1], tried)
+                or _learn_layouts(state, beliefs[-1], tried)
+                or self._choose_step(state, beliefs[-1])
+            )
         if spent:
             return outcome
         inside = self._choose_between_ends(state) if outcome.kind is OutcomeKind.NO_DIFFERENCE else None
@@ -150,11 +154,14 @@ class Adaptive:
             at for at, chosen in enumerate(suspects.classes) if any(not chosen & ~each for each in refuted)
         ]
         beliefs = [Belief(data, suspects, (), cleared)]
+        # If the layouts of a build were varied, their deviation is measured instead of assumed.
+        varied = any(each.levels.variants.any() for each in data)
+        needed = self.confidence if varied else max(self.confidence, NEEDED)
         for each in tried:
             if each.status is ConfirmationStatus.CONFIRMED:
                 last = beliefs[-1]
                 found = suspects.most_suspected(each.changed, last.held)
-                if last.by_all_builds(found) >= max(self.confidence, NEEDED):
+                if last.by_all_builds(found) >= needed:
                     beliefs.append(Belief(data, suspects, (*last.found, found), last.cleared - {found}))
         return beliefs
 
@@ -285,6 +292,28 @@ def _begin_confirmation(belief: Belief, tried: Sequence[Confirmation]) -> Measur
     if any((parent, candidate) == (each.parent, each.candidate) for each in tried):
         return None
     return _pair(parent, candidate, begin(parent, candidate), _suspicions(belief), estimate_remaining())
+
+
+def _learn_layouts(state: BisectState, belief: Belief, tried: Sequence[Confirmation]) -> MeasureStep | None:
+    """Return a measurement that shows how much builds differ by their layouts; None if that is no matter.
+
+    If pairs confirmed a candidate and all builds together leave it in doubt, its build or that of its parent
+    may have an unusual layout. More runs of these two would not tell.
+    """
+    if not any(each.variant for each in state.measured):
+        return None
+    confirmed = [each.changed for each in tried if each.status is ConfirmationStatus.CONFIRMED]
+    doubtful = [
+        each for each in confirmed if not any(belief.suspects.classes[at] & each for at in belief.found)
+    ]
+    if not doubtful:
+        return None
+    suspected = belief.suspects.most_suspected(doubtful[-1], belief.held)
+    commit = choose_for_layouts(state, belief, suspected)
+    if commit is None:
+        return None
+    reason = "layouts of more builds show whether these explain the difference"
+    return MeasureStep(commit, reason, _suspicions(belief), remaining=_estimate_remaining(belief))
 
 
 def _pair(

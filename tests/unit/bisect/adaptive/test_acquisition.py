@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from perftrend.bisect import BisectState
-from perftrend.bisect.adaptive.acquisition import Costs, MeasurementPlan, _gain, choose, predict
+from perftrend.bisect.adaptive.acquisition import (
+    Costs,
+    MeasurementPlan,
+    _gain,
+    choose,
+    choose_for_layouts,
+    predict,
+)
 from perftrend.bisect.adaptive.candidates import Suspects
 from perftrend.bisect.adaptive.noise_model import VARIED_LAYOUTS
 from perftrend.bisect.adaptive.posterior import Belief, test_data
@@ -88,3 +95,32 @@ def test_another_layout_of_a_commit_has_more_information_than_a_known_one() -> N
     known, other = predict(belief, test, view, plan).variances[:, 0]
 
     assert other > 2 * known
+
+
+@pytest.mark.parametrize(
+    ("runs", "layout", "chosen"),
+    [
+        ({0: 4, 2: 4, 4: 1, 6: 4, 8: 4}, 2.0, 4),  # The one that was measured least.
+        ({0: 4, 2: 4, 4: 4, 6: 4, 8: 4}, 2.0, 3),  # Enough runs of these: another build.
+        ({0: 4, 2: 4, 4: 4, 6: 4, 8: 4}, 0.0, 0),  # Layouts that hardly differ take more runs of each.
+        (dict.fromkeys(range(9), 4), 2.0, None),
+    ],
+)
+def test_layouts_are_learned_from_builds_with_enough_runs(
+    runs: dict[int, int], layout: float, chosen: int | None
+) -> None:
+    noise = SimulatedNoise(within=0.5, between=0.5, layout=layout, variants=2)
+    history = SimulatedHistory(HistoryModel(size=8, changes=(20.0,), noise=noise), (5,))
+    testbed = SimulatedTestbed(history)
+    commits = [history.range.old, *history.range.history.commits]
+    state = BisectState(history.range, built=dict.fromkeys(commits, 0.0))
+    for number, times in runs.items():
+        build = testbed.build(commits[number])
+        for _ in range(times):
+            state = state.with_measured(testbed.measure(build))
+    suspects = Suspects.of(state.history, [each.commit for each in state.measured], ())
+    belief = Belief(test_data(state, {}), suspects)
+
+    found = choose_for_layouts(state, belief, int(np.argmax(belief.held)))
+
+    assert (None if chosen is None else commits[chosen]) == found
