@@ -15,11 +15,12 @@ Performance Trending and Analysis", section Anomaly Detection.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -64,6 +65,9 @@ from perftrend.model import (
 
 SUSPECTED_ENDING = "; suspected: the next runs decide"
 """The ending of the sentence on a newest run that is off."""
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 
 FIRST_RUN = "the first run: nothing to compare with yet"
 
@@ -121,6 +125,13 @@ class Criteria:
 
 
 DEFAULT_CRITERIA = Criteria()
+
+
+class Mapper(Protocol):
+    """The contract of :func:`map`, which may compute elsewhere what it yields."""
+
+    def __call__(self, call: Callable[[_Item], _Found], items: Sequence[_Item], /) -> Iterator[_Found]:
+        """Yield the result of the call for each item, in the order of the items."""
 
 
 def evaluate(series: Series, *, run: Run, criteria: Criteria = DEFAULT_CRITERIA) -> Verdict:
@@ -181,6 +192,7 @@ def evaluate_all(
     expected: Collection[TraceKey] | None = None,
     criteria: Criteria = DEFAULT_CRITERIA,
     minimum_changes: Mapping[TraceKey, float] = MappingProxyType({}),
+    mapped: Mapper = map,
 ) -> tuple[Verdict, ...]:
     """Analyse every series that belongs to a run; include those that have no result in it.
 
@@ -191,6 +203,7 @@ def evaluate_all(
     :param criteria: the parameters of the evaluation.
     :param minimum_changes: the relative size from which on a change counts, if it differs from the
         criteria.
+    :param mapped: evaluates the series, here or in other processes.
     :returns: one verdict for each trace that the run has or should have, in the order of the
         series, expected traces that no run ever had at the end.
     """
@@ -201,10 +214,29 @@ def evaluate_all(
     ]
     strangers = sorted(wanted - {one.key for one in known}, key=str)
     present += [Series(key, "", Better.HIGHER, (), np.empty(0)) for key in strangers]
-    return tuple(
-        evaluate(one, run=run, criteria=criteria.with_minimum_change(minimum_changes.get(one.key)))
+    questions = [
+        _Question(
+            # The other results are only needed for their trials, and take long to send to another process.
+            one if criteria.trials else replace(one, results=one.results[-1:]),
+            run,
+            criteria.with_minimum_change(minimum_changes.get(one.key)),
+        )
         for one in present
-    )
+    ]
+    verdicts = mapped(_answer, questions)
+    return tuple(replace(verdict, series=one) for one, verdict in zip(present, verdicts, strict=True))
+
+
+class _Question(NamedTuple):
+    """The arguments of :func:`evaluate`."""
+
+    series: Series
+    run: Run
+    criteria: Criteria
+
+
+def _answer(question: _Question) -> Verdict:
+    return evaluate(question.series, run=question.run, criteria=question.criteria)
 
 
 def newest_outcome(

@@ -21,7 +21,10 @@ def parser() -> argparse.ArgumentParser:
     described = options.Parser(
         "analysis",
         __doc__,
-        examples=["./run analysis --testbed 2n-clx --specification team.yaml"],
+        examples=[
+            "./run analysis --testbed 2n-clx --specification team.yaml",
+            "./run --with cluster analysis --testbed 2n-clx --cluster tcp://scheduler:8786",
+        ],
     )
     add = described.add_argument_group("run").add_argument
     add("--testbed", metavar="NAME", help=f"the testbed {options.show_default('testbed')}")
@@ -45,6 +48,14 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         help="separate single bad runs from the groups (default: yes)",
     )
+    add = described.add_argument_group("workers").add_argument
+    add(
+        "--workers",
+        metavar="N",
+        type=options.count,
+        help="processes that evaluate the traces (default: one on each core, up to 8, from 512 traces on)",
+    )
+    add("--cluster", metavar="ADDRESS", help="the dask scheduler whose workers evaluate them")
     add = options.add_files(described, archive=False).add_argument
     add("--specification", metavar="FILE", help="YAML file with the tests, their thresholds and owners")
     add("--json", metavar="FILE", type=Path, help="also write the report as JSON; - for standard output")
@@ -63,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             "analysis.job": given.job,
             "analysis.build": given.build,
             "analysis.as_of": given.as_of,
+            "analysis.workers": given.workers,
+            "analysis.cluster": given.cluster,
         }
         settings = options.settings(given, overrides)
         as_of = settings.analysis.as_of

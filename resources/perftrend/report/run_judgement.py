@@ -16,6 +16,7 @@ from perftrend.analysis.families import SharedChange, find_shared_changes
 from perftrend.analysis.reference import explain_shared_changes, judge_by_reference
 from perftrend.execution import selection
 from perftrend.execution.selection import CurrentWatchlist
+from perftrend.execution.workers import EvaluationWorkers
 from perftrend.model import REFERENCE, Outcome, Run, Series, TraceKey, Verdict, reported_change
 from perftrend.report.mails import delivery, reportable
 from perftrend.report.references import References
@@ -66,17 +67,19 @@ def judge_run(
     @cache
     def evaluated(at: Run, new_runs: int, without: tuple[Run, ...]) -> tuple[Verdict, ...]:
         known = watched if at.started <= run.started else watched_until(at)
-        verdicts = evaluate_all(
-            known.series if at == run and not without else _series_until(known.series, at, without),
-            run=at,
-            expected=known.expected if at == run else (),
-            criteria=criteria_of(settings.analysis, new_runs),
-            minimum_changes={
-                key: entry.minimum_change
-                for key, entry in known.entries.items()
-                if entry.minimum_change is not None
-            },
-        )
+        with EvaluationWorkers(settings.analysis.workers, settings.analysis.cluster or "") as workers:
+            verdicts = evaluate_all(
+                known.series if at == run and not without else _series_until(known.series, at, without),
+                run=at,
+                expected=known.expected if at == run else (),
+                criteria=criteria_of(settings.analysis, new_runs),
+                minimum_changes={
+                    key: entry.minimum_change
+                    for key, entry in known.entries.items()
+                    if entry.minimum_change is not None
+                },
+                mapped=workers.map,
+            )
         reference = {kind: trend.until(at.started) for kind, trend in known.reference.items()}
         judged = [judge_by_reference(verdict, reference) for verdict in verdicts]
         return tuple(

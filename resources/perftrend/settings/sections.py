@@ -134,6 +134,10 @@ class AnalysisSettings(Section):
     """Number of the evaluated run of that job; none for its newest."""
     as_of: Moment | None = None
     """Evaluate as on this day; none for now."""
+    workers: Annotated[Count, Field(le=1024)] | None = None
+    """Processes that evaluate traces; none for one on each core, up to 8, from 512 traces on."""
+    cluster: Text | None = None
+    """Address of a dask scheduler whose workers evaluate traces; none for this machine."""
 
 
 class JenkinsSettings(Section):
