@@ -1,4 +1,4 @@
-"""Check, back up, restore, upgrade, move or prune the store, mark results as invalid, or rename traces."""
+"""Check, back up, restore, upgrade, move, export or prune the store, or correct its results and names."""
 
 import sys
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,34 +53,34 @@ def test_cluster_gives_what_this_process_gives(client: object) -> None:
     assert 200 == done[-1]
 
 
-@pytest.mark.filterwarnings("default")
-def test_killed_worker_changes_nothing(cluster: Any) -> None:
-    series = list(made_series(300))
-    alone = evaluate_all(series, run=RUNS[-1])
+def evaluate_during(workers: EvaluationWorkers, harm: Callable[[], object]) -> list[str]:
+    """Return what an evaluation says if something happens to the cluster after its first verdict."""
 
     def mapped(call: Any, items: Any) -> Iterator[Any]:
         found = iter(workers.map(call, items))
         yield next(found)
-        os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        harm()
         yield from found
 
+    return facts(evaluate_all(made_series(300), run=RUNS[-1], mapped=mapped))
+
+
+@pytest.mark.filterwarnings("default")
+def test_killed_worker_changes_nothing(cluster: Any) -> None:
+    alone = facts(evaluate_all(made_series(300), run=RUNS[-1]))
+
     with EvaluationWorkers(cluster=cluster.scheduler_address) as workers:
-        assert facts(alone) == facts(evaluate_all(series, run=RUNS[-1], mapped=mapped))
+        found = evaluate_during(workers, lambda: os.kill(cluster.workers[0].pid, signal.SIGKILL))
+
+    assert alone == found
 
 
 @pytest.mark.filterwarnings("default")
 def test_cluster_that_ends_changes_nothing(shared_memory: None) -> None:
-    series = list(made_series(300))
-    alone = evaluate_all(series, run=RUNS[-1])
-
-    def mapped(call: Any, items: Any) -> Iterator[Any]:
-        found = iter(workers.map(call, items))
-        yield next(found)
-        ending.close()
-        yield from found
+    alone = facts(evaluate_all(made_series(300), run=RUNS[-1]))
 
     with two_workers() as ending, EvaluationWorkers(cluster=ending.scheduler_address) as workers:
-        assert facts(alone) == facts(evaluate_all(series, run=RUNS[-1], mapped=mapped))
+        assert alone == evaluate_during(workers, ending.close)
 
 
 def test_job_reports_the_same_from_a_cluster(cluster: Any, tmp_path: Path) -> None:
