@@ -20,9 +20,9 @@ from perftrend.analysis.mdl.batch import LOT, TaskCluster, map_lots, map_on_clus
 FEWEST_ITEMS = 8 * LOT
 """Number of traces from which on several processes are used: they take a second or two to start."""
 MOST_PROCESSES = 8
-"""Maximum number of processes that are started without being asked for: each needs 150 MB."""
+"""Maximum number of processes that are started by default: each needs 150 MB."""
 _CONNECT_S = 15.0
-_SAME_EVERYWHERE = ("numpy", "numba", "scipy")
+_SAME_EVERYWHERE = ("numpy", "numba")
 """Packages of whose version the last digits of results may depend."""
 
 _Item = TypeVar("_Item")
@@ -105,7 +105,7 @@ def _versions() -> dict[str, str]:
 
 
 def _require_same(cluster: str, of_workers: dict[str, dict[str, str]]) -> None:
-    """Raise ServiceError if there is no worker, or one has other versions than this process."""
+    """Raise ServiceError if the cluster has no workers, or one has other versions than this process."""
     if not of_workers:
         raise errors.ServiceError(f"cluster {cluster}: it has no workers; start some with: dask worker")
     own = _versions()

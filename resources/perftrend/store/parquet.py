@@ -235,9 +235,7 @@ def _tables_of_results(connection: Connection, of_month: Mapping[int, Run]) -> I
             *columns,
         )
         .select_from(results.join(traces, traces.c.id == names.trace_id.element))
-        .outerjoin(
-            details, (details.c.run_id == results.c.run_id) & (details.c.trace_id == results.c.trace_id)
-        )
+        .outerjoin(details, result_queries.is_same_result())
         .order_by(results.c.run_id, results.c.trace_id)
     )
     for ids in rows.parts(list(of_month), _RUNS_AT_ONCE):
@@ -247,15 +245,14 @@ def _tables_of_results(connection: Connection, of_month: Mapping[int, Run]) -> I
 
 
 def _table_of_results(by_run: Sequence[tuple[Run, Sequence[Row[Any]]]]) -> pa.Table:
-    entered = [(run, row) for run, of_run in by_run for row in of_run if row.counts]
+    entered: list[tuple[Run, Row[Any]]] = []
     written: list[str | None] = []
-    for _, of_run in by_run:
+    for run, of_run in by_run:
+        # Details may refer to those of a result that does not count.
         of_traces = rows.details_by_trace((row.trace_id, row.details) for row in of_run)
-        written += [
-            json.dumps(of_traces[row.trace_id]) if of_traces[row.trace_id] else None
-            for row in of_run
-            if row.counts
-        ]
+        counted = [row for row in of_run if row.counts]
+        entered += [(run, row) for row in counted]
+        written += [json.dumps(found) if (found := of_traces[row.trace_id]) else None for row in counted]
     sizes = [len(row.samples) // _SAMPLE_BYTES for _, row in entered]
     samples = np.frombuffer(b"".join(row.samples for _, row in entered), "<f8")
     return pa.Table.from_arrays(

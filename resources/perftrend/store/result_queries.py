@@ -120,7 +120,7 @@ def results_of(connection: Connection, run_id: int | None) -> list[Result]:
     query = (
         sa.select(traces, results.c.trace_id, names.counts.label("counts"), details.c.details, *_COLUMNS)
         .select_from(results.join(traces, traces.c.id == names.trace_id.element))
-        .outerjoin(details, _same_result())
+        .outerjoin(details, is_same_result())
         .where(results.c.run_id == run_id)
         .order_by(results.c.trace_id)
     )
@@ -134,7 +134,8 @@ def results_of(connection: Connection, run_id: int | None) -> list[Result]:
     ]
 
 
-def _same_result() -> sa.ColumnElement[bool]:
+def is_same_result() -> sa.ColumnElement[bool]:
+    """Return the condition that joins the details of a result with it."""
     return (details.c.run_id == results.c.run_id) & (details.c.trace_id == results.c.trace_id)
 
 

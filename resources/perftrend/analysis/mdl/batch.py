@@ -25,7 +25,7 @@ LOT = 64
 LOTS_AHEAD = 4
 """Lots queued for each worker."""
 _CHECK_S = 10.0
-"""Interval at which a cluster is asked whether it still has workers."""
+"""Interval of the checks whether a cluster still has workers, in seconds."""
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")

@@ -129,9 +129,9 @@ def choose(state: BisectState, belief: Belief, costs: Costs) -> CommitChoice:
 def choose_for_layouts(state: BisectState, belief: Belief, suspected: int) -> str | None:
     """Choose the commit that shows best how much builds differ by their layouts.
 
-    The deviation of layouts is learned from the averages of builds in each layout. A run tells most of it
+    The deviation of layouts is learned from the averages of builds in each layout. A run shows most of it
     if the average of each has an error as large as this deviation: with fewer runs, the averages show
-    noise, and with more of them, another build would tell more.
+    noise, and with more of them, another build would show more.
 
     :param suspected: the class of which pairs have confirmed that builds with and without it differ.
     :returns: the commit that was measured least, or an unmeasured one if all have enough runs; None if

@@ -295,10 +295,10 @@ def _begin_confirmation(belief: Belief, tried: Sequence[Confirmation]) -> Measur
 
 
 def _learn_layouts(state: BisectState, belief: Belief, tried: Sequence[Confirmation]) -> MeasureStep | None:
-    """Return a measurement that shows how much builds differ by their layouts; None if that is no matter.
+    """Return a measurement that shows how much builds differ by their layouts; None if none is needed.
 
     If pairs confirmed a candidate and all builds together leave it in doubt, its build or that of its parent
-    may have an unusual layout. More runs of these two would not tell.
+    may have an unusual layout. More runs of these two would not show it.
     """
     if not any(each.variant for each in state.measured):
         return None
